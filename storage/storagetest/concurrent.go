@@ -19,6 +19,7 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"one of many renames gets a name", concurrentRenames},
 		{"no update of a key is lost", concurrentKeyUpdates},
 		{"no update of a folder or symbol is lost", concurrentSymbolUpdates},
+		{"an update of a symbol starts over once at most", contendedSymbolUpdate},
 		{"a key is found by its current digest only", concurrentDigestUpdates},
 		{"LastUsedAt is the latest of all and UseCount the sum", concurrentTouches},
 		{"no change is missing from the log", concurrentChanges},

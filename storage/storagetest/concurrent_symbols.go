@@ -1,10 +1,12 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"example.com/canvasback/symbols"
 )
@@ -68,6 +70,41 @@ func concurrentSymbolUpdates(t *testing.T, handles []Storage) {
 			t.Errorf("symbol and folder are %+v and %+v, want %d updates of each", gotSymbol, gotFolder, workers*rounds)
 		}
 		wantVersions(t, s)
+	}
+}
+
+// contendedSymbolUpdate changes a symbol while others do. Only once may they be faster.
+func contendedSymbolUpdate(t *testing.T, handles []Storage) {
+	symbol := insertSymbol(t, handles[0], "symbol")
+	update := func(s Storage, before func() error) error {
+		_, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(symbol *symbols.Symbol) error {
+			appendMark(&symbol.Data)
+			return before()
+		})
+		return err
+	}
+	updates, overtaken := 1, 0
+	var others sync.WaitGroup
+	must(t, update(handles[0], func() error {
+		if overtaken > 1 {
+			return errors.New("storagetest: an update starts over again and again")
+		}
+		updates++
+		done := make(chan error, 1)
+		others.Go(func() { done <- update(handles[len(handles)-1], func() error { return nil }) })
+		select {
+		case err := <-done:
+			overtaken++
+			return err
+		case <-time.After(200 * time.Millisecond): // the symbol is locked
+			return nil
+		}
+	}))
+	others.Wait()
+	got, err := handles[0].Symbols().GetSymbol(t.Context(), symbol.ID)
+	must(t, err)
+	if n := len(got.Data) - len(symbol.Data); n != updates {
+		t.Errorf("the symbol has %d of %d updates", n, updates)
 	}
 }
 

@@ -271,33 +271,57 @@ func (s Symbols) update(ctx context.Context, left, entered []int64, write func(T
 func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbols.Symbol) error) (symbol symbols.Symbol, err error) {
 	err = retryMoved(func() error {
 		stored, err := s.GetSymbol(ctx, id)
-		if err != nil {
+		if err == nil {
+			symbol, err = changed(stored, change)
+		}
+		if err != nil || symbol == stored {
 			return err
 		}
-		symbol = stored
-		if err := change(&symbol); err != nil {
-			return err
-		}
-		symbol.ID, symbol.Version, symbol.CreatedAt = stored.ID, stored.Version, stored.CreatedAt
-		if symbol == stored {
-			return nil
-		}
-		return s.update(ctx, []int64{stored.FolderID}, []int64{symbol.FolderID}, func(tx Tx) (affected int64, err error) {
-			affected, err = tx.Exec(ctx, `
-				UPDATE canvasback_symbols
-				SET folder_id = $3, name = $4, type = $5, data = $6,
-					tags = $7, meta = $8, updated_at = $9, updated_by = $10
-				WHERE id = $1 AND version = $2`,
-				id, int64(stored.Version), symbol.FolderID, symbol.Name, symbol.Type, symbol.Data,
-				symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy,
-			)
-			if err == nil && affected > 0 { // a trigger has changed the version
-				err = tx.QueryRow(ctx, `SELECT version FROM canvasback_symbols WHERE id = $1`, id).Scan(&symbol.Version)
+		return s.update(ctx, []int64{stored.FolderID}, []int64{symbol.FolderID}, func(tx Tx) (int64, error) {
+			affected, err := s.store(ctx, tx, &symbol)
+			if err != nil || affected > 0 {
+				return affected, err
 			}
-			return affected, err
+			// Others have changed it since. If it is in the same folder, none can now.
+			current, err := One(tx.QueryRow(ctx, selectSymbol, s.Of, id, math.MaxInt32), scanSymbol)
+			if err != nil || current.FolderID != stored.FolderID {
+				return 0, err
+			}
+			next, err := changed(current, change)
+			if err != nil || next.FolderID != symbol.FolderID {
+				return 0, err
+			}
+			if symbol = next; symbol == current {
+				return 1, nil
+			}
+			return s.store(ctx, tx, &symbol)
 		})
 	})
 	return symbol, err
+}
+
+// changed returns a stored symbol with the fields that change sets.
+func changed(stored symbols.Symbol, change func(*symbols.Symbol) error) (symbols.Symbol, error) {
+	symbol := stored
+	err := change(&symbol)
+	symbol.ID, symbol.Version, symbol.CreatedAt = stored.ID, stored.Version, stored.CreatedAt
+	return symbol, err
+}
+
+// store stores a symbol unless it was changed since it was read, and sets its version.
+func (s Symbols) store(ctx context.Context, tx Tx, symbol *symbols.Symbol) (affected int64, err error) {
+	affected, err = tx.Exec(ctx, `
+		UPDATE canvasback_symbols
+		SET folder_id = $3, name = $4, type = $5, data = $6,
+			tags = $7, meta = $8, updated_at = $9, updated_by = $10
+		WHERE id = $1 AND version = $2`,
+		symbol.ID, int64(symbol.Version), symbol.FolderID, symbol.Name, symbol.Type, symbol.Data,
+		symbol.Tags.String(), symbol.Meta, symbol.UpdatedAt, symbol.UpdatedBy,
+	)
+	if err == nil && affected > 0 { // a trigger has changed the version
+		err = tx.QueryRow(ctx, `SELECT version FROM canvasback_symbols WHERE id = $1`, symbol.ID).Scan(&symbol.Version)
+	}
+	return affected, err
 }
 
 func (s Symbols) UpdateSymbols(
