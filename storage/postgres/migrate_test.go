@@ -164,7 +164,7 @@ func migrateTo(t *testing.T, pool *pgxpool.Pool, n int) {
 }
 
 // TestMigrate_WaitsWithoutBlocking migrates during a backup: reads of other processes must
-// not wait behind a migration that waits.
+// not wait behind a migration that waits. The statement_timeout of the role does not matter.
 func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -173,7 +173,7 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	migrateTo(t, pool, 16)
 	dump := begin(t, pool, `LOCK TABLE canvasback_symbols, canvasback_folders IN ACCESS SHARE MODE`)
 	var log bytes.Buffer
-	db := must(postgres.New(connect(t, dsn), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+	db := must(postgres.New(connect(t, dsn+"&statement_timeout=1000"), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
 	done := make(chan error, 1)
 	go func() { done <- db.Migrate(t.Context()) }()
 	for {
@@ -181,6 +181,7 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 			break
 		}
 	}
+	time.Sleep(1200 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	must(pool.Exec(ctx, `SELECT count(*) FROM canvasback_folders, canvasback_symbols`))
