@@ -34,12 +34,14 @@ const (
 //   - If the URL names several hosts, ValidateConnect becomes [ValidateConnect], and each
 //     connection leads to the first host that it accepts. BeforeConnect, which calls the
 //     previous one, tries all hosts at once: a frozen host delays nothing.
+//   - Text is sent in UTF-8, whatever client_encoding the role or the database has.
 //   - The query of a call whose context ends is canceled, and most connections are kept.
 //     Otherwise pgx would close them.
 func ConfigurePool(config *pgxpool.Config) {
 	if config.ConnConfig.ConnectTimeout <= 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}

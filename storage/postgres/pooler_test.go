@@ -107,7 +107,7 @@ func (b *syncBuffer) String() string {
 }
 
 // TestStorage_PassesBehindPooler runs the contracts behind a pooler, without a parameter
-// in the URL.
+// in the URL, in a database with settings for other applications.
 func TestStorage_PassesBehindPooler(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	t.Parallel()
@@ -115,9 +115,12 @@ func TestStorage_PassesBehindPooler(t *testing.T) {
 		t.Run(fmt.Sprint(keepsStatements), func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			dsn := startPooler(t, pgtest.Database(t), keepsStatements, oldest)
+			dsn := pgtest.Database(t)
+			for _, setting := range []string{"bytea_output TO escape", "DateStyle TO German", "client_encoding TO LATIN1"} {
+				execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET `+setting)
+			}
 			var log syncBuffer
-			s := newSchemas(connect(t, dsn))
+			s := newSchemas(connectWith(t, startPooler(t, dsn, keepsStatements, oldest), postgres.ConfigurePool))
 			open := func(fence postgres.Fence) func(testing.TB) storagetest.Harness {
 				return func(t testing.TB) storagetest.Harness {
 					options := s.take(t)

@@ -62,7 +62,11 @@ func newRequest(types *pgtype.Map, text string, description *pgconn.StatementDes
 	if description != nil {
 		r.prepared = description.Name
 	}
-	return r, r.arguments.Build(types, description, args)
+	err := r.arguments.Build(types, description, args)
+	if description == nil {
+		r.arguments.ResultFormats = []int16{pgx.BinaryFormatCode} // text depends on bytea_output and DateStyle
+	}
+	return r, err
 }
 
 // exchange executes statements in one round trip and, outside a transaction, in one

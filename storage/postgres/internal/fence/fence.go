@@ -175,7 +175,7 @@ func (f *Fence) Args(args []any) []any {
 	if !f.pooled.Load() {
 		return args
 	}
-	return append([]any{pgx.QueryExecModeExec}, args...)
+	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
 // request prepares a statement. Doing so once saves four times the CPU time of the
