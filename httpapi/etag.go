@@ -71,36 +71,18 @@ func parseTag(given string) tag {
 	return tag{version: symbols.Version(version), view: view, gzip: gzip}
 }
 
-// noneMatch is the If-None-Match of a request.
-type noneMatch struct {
-	known func(symbols.Version) bool // whether the client has a version, in any encoding; nil without the header
-	etag  string                     // the one that has matched
-}
-
-// unconditional is the condition of a request without If-None-Match.
-var unconditional = new(noneMatch)
-
-// ifNoneMatch returns the condition of a request for a view.
-func (c *call) ifNoneMatch(view string) *noneMatch {
-	lines := c.r.Header["If-None-Match"]
-	if lines == nil {
-		return unconditional
+// knownTag returns the tag in an If-None-Match that stands for a version of a view, in any
+// encoding, or "" if the client has another version.
+func knownTag(noneMatch ranges.Tags, version symbols.Version, view string) string {
+	if noneMatch.Any {
+		return tag{version: version, view: view}.String()
 	}
-	m, tags := new(noneMatch), ranges.ParseTags(lines)
-	m.known = func(version symbols.Version) bool {
-		if tags.Any {
-			m.etag = tag{version: version, view: view}.String()
-			return true
+	for _, given := range noneMatch.List {
+		if t := parseTag(given); t.version == version && t.view == view {
+			return strings.TrimPrefix(given, "W/")
 		}
-		for _, given := range tags.List {
-			if t := parseTag(given); t.version == version && t.view == view {
-				m.etag = strings.TrimPrefix(given, "W/")
-				return true
-			}
-		}
-		return false
 	}
-	return m
+	return ""
 }
 
 // setTag sets the headers of a response with an ETag.

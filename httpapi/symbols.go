@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/httpapi/internal/bodies"
+	"example.com/canvasback/httpapi/internal/ranges"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -88,8 +89,9 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 	key.Tenant = c.tenant
 	c.api.loadSearchIndex()
 	view := c.view(key)
-	condition := c.ifNoneMatch(view)
-	body, err := e.bodies.Get(c.detached(), key, condition.known, &bodyMemory{call: c})
+	noneMatch := ranges.ParseTags(c.r.Header["If-None-Match"])
+	known := func(version symbols.Version) bool { return knownTag(noneMatch, version, view) != "" }
+	body, err := e.bodies.Get(c.detached(), key, known, &bodyMemory{call: c})
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (e symbolEndpoints) send(c *call, key bodies.Key) error {
 		c.w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if body.Current {
-		c.setTag(condition.etag)
+		c.setTag(knownTag(noneMatch, body.Version, view))
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
