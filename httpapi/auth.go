@@ -76,7 +76,7 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 		}
 		return err
 	}
-	if c.inherited && c.outer.verified && c.outer.api == c.api {
+	if c.inherited {
 		c.key, c.verified = c.outer.key, true
 		if err := permit(&c.key); err != keys.SkipUse {
 			return err
@@ -100,11 +100,11 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 // KeyFromContext returns the verified client key of a request. It returns false
 // on routes that need no client key.
 func KeyFromContext(ctx context.Context) (keys.Key, bool) {
-	passed, ok := ctx.Value(callKey{}).(*passedCall)
-	if !ok || passed.call == nil || !passed.call.verified {
+	c := callOf(ctx)
+	if c == nil || !c.verified {
 		return keys.Key{}, false
 	}
-	return passed.call.key, true
+	return c.key, true
 }
 
 // RequireScope returns [API.RequireClientKey] for handlers that require a scope of

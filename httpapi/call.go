@@ -27,8 +27,8 @@ type call struct {
 
 	givenID     string // the request id, for goroutines that must not read the header of w
 	credentials credentials
-	outer       *call    // of middleware that the request has passed, or nil
-	inherited   bool     // credentials are those of outer
+	outer       *call    // of middleware of the API that the request has passed, or nil
+	inherited   bool     // outer has verified the client key, and the request has no other keys
 	key         keys.Key // if verified
 	hasTenant   bool     // the route is about records of a tenant
 	tenant      string   // of the key, if hasTenant
@@ -53,81 +53,36 @@ type call struct {
 // newCall begins a request, of which it modifies nothing, with the given tokens of its
 // URL. The caller sets the request id.
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, tokens []string) *call {
-	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now()}
-	c.credentials = newCredentials(r.Header, tokens)
-	header := withoutKeys(r.Header)
-	if passed, ok := r.Context().Value(callKey{}).(*passedCall); ok {
-		c.outer, c.inherited = passed.call, passed.call != nil && len(header) == len(r.Header)
-		c.credentials = passed.join(c.credentials)
+	c := &call{api: a, w: response{ResponseWriter: w}, start: time.Now(), credentials: newCredentials(r, tokens)}
+	header, hasKeys := withoutKeys(r.Header)
+	if outer := callOf(r.Context()); outer != nil && outer.api == a {
+		c.outer, c.inherited = outer, outer.verified && !hasKeys
 	}
 	if c.credentials().token != nil { // the URL has a secret
 		w.Header().Set("Referrer-Policy", "no-referrer")
 	}
-	c.r = r.WithContext(context.WithValue(r.Context(), callKey{}, &passedCall{c.credentials, c}))
+	ctx := context.WithValue(r.Context(), credentialsKey{}, c.credentials)
+	c.r = r.WithContext(context.WithValue(ctx, callKey{}, c))
 	c.r.Header = header
 	return c
 }
 
-// passedCall is what this package knows of a request, in its context.
-type passedCall struct {
-	credentials credentials
-	call        *call // nil behind HideKeys, unless it has the same keys
-}
-
 type callKey struct{}
+
+// callOf returns the innermost call that a context belongs to, or nil.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
 
 // RequestIDFromContext returns the request id of a request to an [API], or "". It may be
 // the RequestID of fetch.Options.
 func RequestIDFromContext(ctx context.Context) string {
-	if passed, ok := ctx.Value(callKey{}).(*passedCall); ok && passed.call != nil {
-		return passed.call.givenID
+	if c := callOf(ctx); c != nil {
+		return c.givenID
 	}
 	return ""
 }
-
-// join returns the credentials that are given, and instead of absent ones those that
-// the request had before.
-func (p *passedCall) join(given credentials) credentials {
-	return func() keyValues {
-		values, outer := given(), p.credentials()
-		if values.client == nil {
-			values.client = outer.client
-		}
-		if values.admin == nil {
-			values.admin = outer.admin
-		}
-		if values.token == nil {
-			values.token = outer.token
-		}
-		return values
-	}
-}
-
-// HideKeys returns a handler that calls next with a clone of the request, whose header
-// has neither x-api-key nor x-admin-key, and whose URL, if it is one of an image or of
-// changes, has no page token. An [API] behind it finds them in the context.
-//
-// Put it in front of middleware that logs the headers of requests, as gin.Recovery does
-// when a download is aborted.
-func HideKeys(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown, tokens := cutToken(r)
-		header, hidden := withoutKeys(r.Header), &passedCall{newCredentials(r.Header, tokens), nil}
-		if passed, ok := r.Context().Value(callKey{}).(*passedCall); ok {
-			hidden.credentials = passed.join(hidden.credentials)
-			if len(header) == len(r.Header) { // otherwise the call may have verified another key
-				hidden.call = passed.call
-			}
-		}
-		inner := shown.WithContext(context.WithValue(r.Context(), callKey{}, hidden))
-		inner.Header = header
-		next.ServeHTTP(w, inner)
-		r.Pattern = inner.Pattern
-	})
-}
-
-// callOf returns the call of a request that the mux of an API serves.
-func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*passedCall).call }
 
 // storeContext returns the context of store calls. It ends after StoreTimeout and
 // not when the client disconnects: a client may close its side of the connection

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"net/url"
@@ -13,16 +14,16 @@ const (
 	headerAPIKey   = "X-Api-Key"
 )
 
-// withoutKeys returns the header without keys. It does not modify header, and returns
-// it if it has none.
-func withoutKeys(header http.Header) http.Header {
+// withoutKeys returns the header without keys, and whether it has some. It does not
+// modify header.
+func withoutKeys(header http.Header) (_ http.Header, hasKeys bool) {
 	if header[headerAPIKey] == nil && header[headerAdminKey] == nil {
-		return header
+		return header, false
 	}
 	header = maps.Clone(header)
 	delete(header, headerAPIKey)
 	delete(header, headerAdminKey)
-	return header
+	return header, true
 }
 
 // keyValues are the values of the key headers of a request, and of the parameter token
@@ -33,10 +34,46 @@ type keyValues struct{ client, admin, token []string }
 // the fields of structs.
 type credentials func() keyValues
 
-// newCredentials returns the credentials in a header and a URL.
-func newCredentials(header http.Header, tokens []string) credentials {
-	values := keyValues{header[headerAPIKey], header[headerAdminKey], tokens}
+type credentialsKey struct{}
+
+// newCredentials returns the credentials in the header of a request and, with the given
+// tokens, in its URL. Those in its context, which were hidden before, stand in for absent ones.
+func newCredentials(r *http.Request, tokens []string) credentials {
+	values := keyValues{r.Header[headerAPIKey], r.Header[headerAdminKey], tokens}
+	if hidden, ok := r.Context().Value(credentialsKey{}).(credentials); ok {
+		before := hidden()
+		if values.client == nil {
+			values.client = before.client
+		}
+		if values.admin == nil {
+			values.admin = before.admin
+		}
+		if values.token == nil {
+			values.token = before.token
+		}
+	}
 	return func() keyValues { return values }
+}
+
+// HideKeys returns a handler that calls next with a clone of the request, whose header
+// has neither x-api-key nor x-admin-key, and whose URL, if it is one of an image or of
+// changes, has no page token. An [API] behind it finds them in the context.
+//
+// Put it in front of middleware that logs the headers of requests, as gin.Recovery does
+// when a download is aborted.
+func HideKeys(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, tokens := cutToken(r)
+		header, hasKeys := withoutKeys(r.Header)
+		ctx := context.WithValue(r.Context(), credentialsKey{}, newCredentials(r, tokens))
+		if hasKeys { // the call may have verified another key
+			ctx = context.WithValue(ctx, callKey{}, nil)
+		}
+		inner := shown.WithContext(ctx)
+		inner.Header = header
+		next.ServeHTTP(w, inner)
+		r.Pattern = inner.Pattern
+	})
 }
 
 // cutToken returns a request without the parameter token, and the values of that if the

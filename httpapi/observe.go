@@ -120,7 +120,7 @@ func (c *call) observe() {
 	if c.api.options.Observe == nil {
 		return
 	}
-	if outer := c.outer; outer != nil && outer.api == c.api && outer.observes {
+	if outer := c.outer; outer != nil && outer.observes {
 		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
 		outer.failure = c.failure
 		if c.keyID != 0 {

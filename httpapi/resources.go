@@ -26,11 +26,11 @@ type Resources struct {
 // plan. It may read the body, which the API still gets. Authorize must return its error,
 // which is the response to a body that is malformed or too large.
 func RequestResources(r *http.Request) (Resources, error) {
-	passed, ok := r.Context().Value(callKey{}).(*passedCall)
-	if !ok || passed.call == nil {
+	c := callOf(r.Context())
+	if c == nil {
 		return Resources{}, errors.New("httpapi: not a request to an API")
 	}
-	return passed.call.resources()
+	return c.resources()
 }
 
 // resourcesError is an error of RequestResources.

@@ -35,7 +35,7 @@ func newMux(routes []route) *http.ServeMux {
 	for path, byMethod := range paths {
 		allowed, kind := strings.Join(allow[path], ", "), resourceKind(path)
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			c := callOf(r)
+			c := callOf(r.Context())
 			if route := byMethod[r.Method]; route != nil {
 				r.Pattern = route.method + " " + path
 				c.serve(route, kind)
@@ -46,7 +46,7 @@ func newMux(routes []route) *http.ServeMux {
 			c.fail(errMethodNotAllowed)
 		})
 	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { callOf(r).fail(errNoRoute) })
+	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { callOf(r.Context()).fail(errNoRoute) })
 	return mux
 }
 
