@@ -8,6 +8,7 @@ package prefetch
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"io"
 	"sync"
@@ -49,18 +50,19 @@ type task[F File] struct {
 	admitted <-chan struct{} // closed when the host has admitted the file
 	leave    func()          // tells the host that the file is no longer open
 	wanted   chan struct{}   // closed when the consumer waits for the file
-	outcomes chan Outcome[F] // holds the outcome until the consumer receives it
+	outcomes chan Outcome[F] // empty while a worker runs, and once the consumer has received the outcome
 
 	outcome Outcome[F] // only for the consumer
 }
 
-// Outcome is what is known about a job. It is zero while the file is not open, or if it
-// was closed and must be opened again.
+// Outcome is the result of a job, or why there is none.
 type Outcome[F File] struct {
-	Arrived bool // Result or Err is set
-	Result  Result[F]
-	Err     error
+	Result Result[F]
+	Err    error
 }
+
+// errDiscarded means that a file was closed to free memory, and must be opened again.
+var errDiscarded = errors.New("prefetch: discarded")
 
 // New returns a Queue and starts to open its first files. When ctx ends, all
 // files fail. The caller must call [Queue.Close].
@@ -117,10 +119,10 @@ func (q *Queue[F]) restart() {
 	for _, t := range q.tasks[q.next:min(q.next+concurrency, q.started)] {
 		select {
 		case o := <-t.outcomes:
-			if o.Arrived {
-				t.outcomes <- o
-			} else {
+			if o.Err == errDiscarded {
 				q.startWorker(t)
+			} else {
+				t.outcomes <- o
 			}
 		default:
 		}
@@ -135,7 +137,7 @@ func (t *task[F]) discard() {
 		defer func() {
 			recover() // Close may panic
 			t.leave()
-			t.outcomes <- Outcome[F]{}
+			t.outcomes <- Outcome[F]{Err: errDiscarded}
 		}()
 		o.Result.close()
 	default:
@@ -190,7 +192,7 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 		t.outcome = <-t.outcomes
 	}
 	q.member.setReady(t, nil)
-	if !t.outcome.Arrived {
+	if t.outcome.Err == errDiscarded {
 		t.outcome = q.work(t)
 	}
 }
@@ -208,7 +210,7 @@ func (q *Queue[F]) Rest(timeout time.Duration) (rest []Outcome[F], ok bool) {
 		select {
 		case o := <-t.outcomes:
 			t.outcomes <- o
-			if !o.Arrived {
+			if o.Err == errDiscarded {
 				return nil, false
 			}
 			rest = append(rest, o)
@@ -237,14 +239,14 @@ func (q *Queue[F]) work(t *task[F]) Outcome[F] {
 	select {
 	case <-t.admitted:
 	case <-q.ctx.Done():
-		return Outcome[F]{Arrived: true, Err: q.ctx.Err()}
+		return Outcome[F]{Err: q.ctx.Err()}
 	}
 	memory, err := q.config.Budget.acquire(q.ctx, t.wanted)
 	if err != nil {
-		return Outcome[F]{Arrived: true, Err: err}
+		return Outcome[F]{Err: err}
 	}
 	result, err := q.read(t, memory)
-	return Outcome[F]{true, result, err}
+	return Outcome[F]{result, err}
 }
 
 // read opens a file and reads its prefix. If it returns an error, it has released the

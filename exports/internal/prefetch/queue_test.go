@@ -553,7 +553,7 @@ func TestQueue_Rest(t *testing.T) {
 		rest, ok := q.Rest(100 * time.Millisecond)
 		is.True(ok)
 		is.Equal(len(rest), 2)
-		is.Equal(rest[1], Outcome[*fakeFile]{Arrived: true, Result: rest[1].Result, Err: io.ErrNoProgress})
+		is.Equal(rest[1], Outcome[*fakeFile]{Result: rest[1].Result, Err: io.ErrNoProgress})
 		is.Equal(string(rest[0].Result.Prefix), "second")
 		is.NoErr(rest[0].Err)
 		file := next(is, q) // they are still to come
