@@ -13,7 +13,7 @@ const (
 	// maxAge is how old a confirmation may be that another process has obtained. Until
 	// there is a younger one, a question is repeated.
 	maxAge   = 375 * time.Millisecond
-	attempts = 3
+	attempts = 3 // before a question waits for its own confirmation
 	pause    = 50 * time.Millisecond
 
 	// slow is how long questions take if the server is so far away that confirmations of
@@ -62,30 +62,35 @@ func (f *Fence) Ask(ctx context.Context, conn *pgx.Conn, s Statement) (result Re
 	}
 	own := f.questions.needsOwn(began, limit)
 	for attempt := 1; ; attempt++ {
-		asked := time.Now()
-		args := []any{int32(f.options.Mode), own, f.process}
-		result, server, err := f.exec(ctx, conn, s, Statement{Text: selectQuestion(f.options.Table), Args: args})
+		result, confirmed, err := f.ask(ctx, conn, s, own)
 		if err != nil {
 			return Result{}, 0, err
 		}
-		if server.position == nil {
-			return result, 0, nil // not fenced
-		}
-		if server.message != nil && !own {
-			f.publish(ctx, conn, server)
-		}
-		age := time.Duration(0)
-		if server.message == nil {
-			age = began.Sub(f.questions.lastConfirmed(server))
-		}
-		f.questions.add(question{asked, time.Since(asked), server.started, *server.position})
-		if age <= limit {
+		if age := max(0, began.Sub(confirmed)); age <= limit {
 			return result, age, nil
 		}
 		if own = f.questions.areSlow() || attempt == attempts; !own {
 			time.Sleep(pause)
 		}
 	}
+}
+
+// ask asks once. The server was the primary at some time after confirmed. If own is set, the
+// question waits for its own confirmation, which it does not publish.
+func (f *Fence) ask(ctx context.Context, conn *pgx.Conn, s Statement, own bool) (_ Result, confirmed time.Time, _ error) {
+	asked := time.Now()
+	args := []any{int32(f.options.Mode), own, f.process}
+	result, server, err := f.exec(ctx, conn, s, Statement{Text: selectQuestion(f.options.Table), Args: args})
+	if err != nil || server.position == nil { // not fenced
+		return result, asked, err
+	}
+	if server.message == nil {
+		confirmed = f.questions.lastConfirmed(server)
+	} else if confirmed = asked; !own {
+		f.publish(ctx, conn, server)
+	}
+	f.questions.add(question{asked, time.Since(asked), server.started, *server.position})
+	return result, confirmed, nil
 }
 
 // publish publishes the confirmation of a message, without waiting for the standby. A
