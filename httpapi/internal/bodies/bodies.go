@@ -141,9 +141,6 @@ type memoryError struct{ size int64 }
 func (e *memoryError) Error() string { return "memory is needed" }
 
 // content returns the content of a key at version or later. The caller must unpin it.
-// Requests share a read only if they have read the same version. The read starts after
-// one of them has read version, so it is not older. No request waits for memory during a
-// shared read, or with content that it has not counted.
 func (l *Library) content(ctx context.Context, key Key, version symbols.Version, size int64, memory Memory) (*content, error) {
 	pinned := false
 	defer func() { // also if a store panics
@@ -152,31 +149,42 @@ func (l *Library) content(ctx context.Context, key Key, version symbols.Version,
 		}
 	}()
 	for {
-		c, err := l.cache.get(key, version), error(nil)
-		if c != nil {
-			err = l.pin(c, memory)
+		c, err := l.tryContent(ctx, key, version, size, memory)
+		if err == nil {
+			pinned = true
+			return c, nil
 		}
-		if c == nil || err != nil && c.cost() > l.maxRead { // without memory, a long list is read page by page
-			var filled any
-			filled, err, _ = l.fills.Do(fmt.Sprint(key, version), func() (any, error) {
-				if c := l.cache.get(key, version); c != nil && c.cost() <= l.maxRead { // of a read that has just ended
-					return c, nil
-				}
-				return l.fill(ctx, key, size, memory)
-			})
-			if c, _ = filled.(*content); err == nil {
-				err = l.pin(c, memory)
-			}
+		needed, ok := errors.AsType[*memoryError](err)
+		if !ok {
+			return nil, err
 		}
-		if needed, ok := errors.AsType[*memoryError](err); ok {
-			memory.Shrink(0) // nobody waits for others with memory that others wait for
-			if err = memory.Grow(needed.size, true); err == nil {
-				continue
-			}
+		memory.Shrink(0) // nobody waits for others with memory that others wait for
+		if err := memory.Grow(needed.size, true); err != nil {
+			return nil, err
 		}
-		pinned = err == nil
-		return c, err
 	}
+}
+
+// tryContent is content that does not wait for memory: no request may do so during a read
+// that others share, or with content that it has not counted. Requests share a read only if
+// they have read the same version. It starts after one of them has, so it is not older.
+func (l *Library) tryContent(ctx context.Context, key Key, version symbols.Version, size int64, memory Memory) (*content, error) {
+	if c := l.cache.get(key, version); c != nil {
+		err := l.pin(c, memory)
+		if err == nil || c.cost() <= l.maxRead { // without memory, a long list is read page by page
+			return c, err
+		}
+	}
+	filled, err, _ := l.fills.Do(fmt.Sprint(key, version), func() (any, error) {
+		if c := l.cache.get(key, version); c != nil && c.cost() <= l.maxRead { // of a read that has just ended
+			return c, nil
+		}
+		return l.fill(ctx, key, size, memory)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return filled.(*content), l.pin(filled.(*content), memory)
 }
 
 // fill reads a body, or the start of a long list, and puts what is settled into the
