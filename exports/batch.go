@@ -80,30 +80,8 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 	var err error
 	for ; err == nil; err = b.advance(onWait) {
 		entry := b.entry(b.current, b.file, names)
-		if b.planned != nil {
-			planned := *b.planned[b.current]
-			if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= prefetch.PrefixSize {
-				err = b.complete(&entry)
-			}
-			if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
-				return fmt.Errorf("zip entry %q: %w", planned.Name, errBatchChanged)
-			}
-			planned.CRC = entry.CRC
-			entry = planned
-		}
-		switch {
-		case entry.Streamed:
-			err = z.AddStream(entry, b.file.Content())
-		case b.file.Complete:
-			err = z.AddBytes(entry, b.file.Prefix)
-		default:
-			err = b.addStored(z, entry)
-		}
-		if err != nil {
+		if err := b.add(z, entry); err != nil {
 			return fmt.Errorf("zip entry %q: %w", entry.Name, err)
-		}
-		if fact := b.file.File.fact; fact != nil {
-			fact.SetCRC(z.CRC())
 		}
 	}
 	if b.ctx.Err() != nil {
@@ -118,6 +96,33 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 		}
 	}
 	return z.Close()
+}
+
+// add adds the current file to the archive, with the given entry or the planned one.
+func (b *Batch) add(z *zipstream.Writer, entry zipstream.Entry) (err error) {
+	if b.planned != nil {
+		planned := *b.planned[b.current]
+		if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= prefetch.PrefixSize {
+			err = b.complete(&entry)
+		}
+		if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
+			return errBatchChanged
+		}
+		planned.CRC = entry.CRC
+		entry = planned
+	}
+	switch {
+	case entry.Streamed:
+		err = z.AddStream(entry, b.file.Content())
+	case b.file.Complete:
+		err = z.AddBytes(entry, b.file.Prefix)
+	default:
+		err = b.addStored(z, entry)
+	}
+	if fact := b.file.File.fact; fact != nil && err == nil {
+		fact.SetCRC(z.CRC())
+	}
+	return err
 }
 
 // complete reads a small file that arrived too slowly to be prefetched.
@@ -250,25 +255,18 @@ func (b *Batch) plan(took time.Duration) {
 	names := filename.NewDedup(manifestName)
 	skipped := slices.Clone(b.skipped)
 	var entries []zipstream.Entry
+	outcome := prefetch.Outcome[batchFile]{Result: b.file} // of the current item
 	for i := b.current; i < len(b.items); i++ {
-		var entry zipstream.Entry
 		err := b.items[i].Err
-		switch {
-		case i == b.current:
-			entry = b.entry(i, b.file, names)
-		case err == nil:
-			outcome := rest[0]
-			rest = rest[1:]
-			if outcome.Err == nil {
-				entry = b.entry(i, outcome.Result, names)
-			} else {
-				err = openError(outcome.Err, nil)
-			}
+		if err == nil && i > b.current {
+			outcome, rest = rest[0], rest[1:]
+			err = openError(outcome.Err, nil)
 		}
 		if err != nil {
 			skipped = append(skipped, newSkipped(b.items[i].SourceURL, err))
 			continue
 		}
+		entry := b.entry(i, outcome.Result, names)
 		if entry.Size < 0 {
 			return
 		}
