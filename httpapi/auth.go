@@ -12,22 +12,26 @@ import (
 // authenticate checks that the request has the key, and the key the scope, that a route
 // requires.
 func (c *call) authenticate(route *route) error {
-	switch {
-	case route.auth == noKey:
-		return nil
-	case route.auth == clientKey && c.api.options.DangerouslySkipClientKeys:
-		return c.checkOrigin()
-	case route.auth == adminKey, route.auth == registerKey && c.registersAsAdmin():
-		return c.checkAdmin()
-	case route.auth == registerKey && c.api.options.DangerouslySkipClientKeys:
-		return &DeniedError{Message: "only an admin key may register exports"}
-	}
-	c.hasTenant = route.auth != ownKey
+	open := c.api.options.DangerouslySkipClientKeys
+	c.hasTenant = route.auth == clientKey || route.auth == registerKey
 	switch route.auth {
+	case noKey:
+		return nil
+	case adminKey:
+		return c.checkAdmin()
 	case ownKey:
 		return c.checkClientKey(nil, func(*keys.Key) error { return keys.SkipUse })
 	case registerKey:
+		if c.registersAsAdmin() {
+			return c.checkAdmin()
+		}
+		if open {
+			return &DeniedError{Message: "only an admin key may register exports"}
+		}
 		return c.checkClientKey([]string{route.scope}, c.checkRegistrant)
+	}
+	if open {
+		return c.checkOrigin()
 	}
 	return c.checkClientKey([]string{route.scope}, nil)
 }
