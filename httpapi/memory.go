@@ -24,20 +24,21 @@ func (c *call) reserve(size int64) error {
 func (c *call) count(size int64) error { return c.reserveWithin(size, 0) }
 
 func (c *call) reserveWithin(size int64, wait time.Duration) error {
-	if c.memory.IsZero() {
-		if size <= uncounted {
-			return nil
-		}
-		c.memory = c.api.memory.Reserve(c.client())
+	if c.memory.IsZero() && size <= uncounted {
+		return nil
 	}
-	return growWithin(c.detached(), &c.memory, size, wait)
+	return c.growWithin(&c.memory, size, wait)
 }
 
-func growWithin(ctx context.Context, memory *budget.Reservation[client], size int64, wait time.Duration) error {
+// growWithin extends memory for the client of the request, the zero value included.
+func (c *call) growWithin(memory *budget.Reservation[client], size int64, wait time.Duration) error {
+	if memory.IsZero() {
+		*memory = c.api.memory.Reserve(c.client())
+	}
 	if memory.TryGrow(size) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(c.detached(), wait)
 	defer cancel()
 	return memory.Grow(ctx, size)
 }
@@ -59,18 +60,17 @@ type bodyMemory struct {
 
 func (m *bodyMemory) New() bodies.Memory { return &bodyMemory{call: m.call} }
 
-func (m *bodyMemory) Grow(size int64, wait bool) error {
-	if m.IsZero() {
-		m.Reservation = m.call.api.memory.Reserve(m.call.client())
+func (m *bodyMemory) TryGrow(size int64) bool {
+	before := m.Size()
+	if m.call.growWithin(&m.Reservation, size, 0) == nil && m.Settle(size) {
+		return true
 	}
-	if before := m.Size(); !wait {
-		if m.TryGrow(size) && m.Settle(size) {
-			return nil
-		}
-		m.Shrink(before)
-		return budget.ErrExhausted
-	}
-	return growWithin(m.call.detached(), &m.Reservation, size, m.call.api.options.Limits.StoreTimeout)
+	m.Shrink(before)
+	return false
+}
+
+func (m *bodyMemory) Grow(size int64) error {
+	return m.call.growWithin(&m.Reservation, size, m.call.api.options.Limits.StoreTimeout)
 }
 
 // loadPlan returns a link when there is memory for its plan.

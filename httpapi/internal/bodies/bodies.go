@@ -73,9 +73,11 @@ func New(service *symbols.Service, size int64, timeout time.Duration) *Library {
 
 // Memory counts the bytes of a body, from none. It is not safe for concurrent use.
 type Memory interface {
-	// Grow extends the Memory to size bytes. It waits for them if wait is set. Its error
-	// means that there is no memory; without wait, [budget.ErrExhausted].
-	Grow(size int64, wait bool) error
+	// TryGrow extends the Memory to size bytes, or reports false if there is no memory.
+	TryGrow(size int64) bool
+
+	// Grow is TryGrow that waits. Its error means that there is no memory.
+	Grow(size int64) error
 
 	// Shrink reduces the Memory to size bytes. 0 releases it.
 	Shrink(size int64)
@@ -159,7 +161,7 @@ func (l *Library) content(ctx context.Context, key Key, version symbols.Version,
 			return nil, err
 		}
 		memory.Shrink(0) // nobody waits for others with memory that others wait for
-		if err := memory.Grow(needed.size, true); err != nil {
+		if err := memory.Grow(needed.size); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +254,7 @@ func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memor
 // growUncounted extends the memory of a body to size bytes without waiting, unless it is
 // small.
 func growUncounted(memory Memory, size int64) error {
-	if size > maxUncounted && memory.Grow(size, false) != nil {
+	if size > maxUncounted && !memory.TryGrow(size) {
 		return &memoryError{size}
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/httpapi/internal/budget"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/symbols"
 )
@@ -34,17 +33,18 @@ func newLibrary(t *testing.T, cacheSize int64, count, size int) *Library {
 	return New(service, cacheSize, time.Minute)
 }
 
-// memoryOf counts memory in used. Without waiting there are limit bytes.
+// memoryOf counts memory in used. TryGrow has limit bytes.
 type memoryOf struct {
 	used  *int64
 	limit int64
 	size  int64
 }
 
-func (m *memoryOf) Grow(size int64, wait bool) error {
-	if !wait && size > max(m.limit, m.size) {
-		return budget.ErrExhausted
-	}
+func (m *memoryOf) TryGrow(size int64) bool {
+	return size <= max(m.limit, m.size) && m.Grow(size) == nil
+}
+
+func (m *memoryOf) Grow(size int64) error {
 	*m.used += max(size-m.size, 0)
 	m.size = max(m.size, size)
 	return nil
@@ -259,11 +259,9 @@ func TestLibrary_WaitsForMemory(t *testing.T) {
 // grownMemory has the memory that a call has waited for.
 type grownMemory struct{ *memoryOf }
 
-func (m *grownMemory) Grow(size int64, wait bool) error {
-	if wait {
-		m.limit = size
-	}
-	return m.memoryOf.Grow(size, wait)
+func (m *grownMemory) Grow(size int64) error {
+	m.limit = size
+	return m.memoryOf.Grow(size)
 }
 
 // TestLibrary_KnownVersionIsNotRead counts no part for a client that has the body.

@@ -87,7 +87,7 @@ func (b *Body) writeRest(ctx context.Context, w io.Writer, c *content, rest symb
 			c.drop()
 			keep = false
 			memory.Shrink(0) // nobody waits for others with memory that others wait for
-			if err := memory.Grow(needed, true); err != nil {
+			if err := memory.Grow(needed); err != nil {
 				return err
 			}
 			continue
