@@ -37,15 +37,15 @@ func NewBudget(bytes int) *Budget {
 
 // member is what a [Budget] knows of a queue.
 type member struct {
-	*Budget                  // its lock guards the fields
-	consuming time.Time      // since when the consumer has had a file; zero while it waits for one
-	ready     map[any]func() // discard prefetched files, by task
+	*Budget             // its lock guards the fields
+	consuming time.Time // since when the consumer has had a file; zero while it waits for one
+	ready     []func()  // each discards a prefetched file, unless the consumer has received it
 }
 
 func (b *Budget) join() *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := &member{Budget: b, ready: make(map[any]func())}
+	m := &member{Budget: b}
 	b.members[m] = true
 	return m
 }
@@ -63,18 +63,14 @@ func (m *member) setConsuming(since time.Time) {
 	m.consuming = since
 }
 
-// setReady adds a function that discards the file of a task, or removes it if nil.
-func (m *member) setReady(task any, discard func()) {
+// addReady adds a function that discards a prefetched file.
+func (m *member) addReady(discard func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if discard == nil {
-		delete(m.ready, task)
-	} else {
-		m.ready[task] = discard
-	}
+	m.ready = append(m.ready, discard)
 }
 
-// stalled returns a function that discards a file of the queue that has stalled
+// stalled returns a function that discards the last file of the queue that has stalled
 // longest, or nil. The caller holds the lock.
 func (b *Budget) stalled() (discard func()) {
 	var longest *member
@@ -86,11 +82,9 @@ func (b *Budget) stalled() (discard func()) {
 	if longest == nil || time.Since(longest.consuming) < stallTime {
 		return nil
 	}
-	for task, discard := range longest.ready {
-		delete(longest.ready, task)
-		return discard
-	}
-	return nil
+	last := len(longest.ready) - 1
+	discard, longest.ready = longest.ready[last], longest.ready[:last]
+	return discard
 }
 
 // acquire returns memory for a small prefix. It takes that of stalled queues before it

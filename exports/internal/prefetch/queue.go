@@ -107,7 +107,7 @@ func (q *Queue[F]) startWorker(t *task[F]) {
 		}
 		t.outcomes <- o
 		if o.Err == nil {
-			q.member.setReady(t, t.discard)
+			q.member.addReady(t.discard)
 		}
 	})
 }
@@ -191,7 +191,6 @@ func (q *Queue[F]) wait(t *task[F], onWait func()) {
 		onWait()
 		t.outcome = <-t.outcomes
 	}
-	q.member.setReady(t, nil)
 	if t.outcome.Err == errDiscarded {
 		t.outcome = q.work(t)
 	}
