@@ -267,6 +267,41 @@ func TestExec_DiscardsPreparedStatements(t *testing.T) {
 	is.True(prepared > 100 && prepared <= 513) // that of this query too
 }
 
+// prepareMany prepares as many statements as a connection keeps, without the last few.
+func prepareMany(t *testing.T, f *fence.Fence, conn *pgx.Conn, without int) {
+	t.Helper()
+	for i := range 511 - without { // and one that reads the role of the server
+		_, err := f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true})
+		is.New(t).NoErr(err)
+	}
+}
+
+// TestAsk_KeepsItsStatement prepares another first statement than Exec when there is room
+// for one only.
+func TestAsk_KeepsItsStatement(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	createShared(t, pool)
+	f := newFence(pool, fence.Auto)
+	prepareMany(t, f, conn, 1)
+	_, _, err := f.Ask(t.Context(), conn, fence.Statement{Text: readItem, Args: []any{int64(1)}, Read: true})
+	is.NoErr(err)
+}
+
+// TestExec_FailureAfterDiscard checks that the discarded statements are prepared again.
+func TestExec_FailureAfterDiscard(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	f := newFence(pool, fence.Auto)
+	prepareMany(t, f, conn, 0)
+	_, err := f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT FROM missing`, Read: true})
+	is.True(err != nil)
+	_, err = f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT 1`, Read: true})
+	is.NoErr(err)
+}
+
 func TestExec_CommitReportsRollback(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -96,7 +96,7 @@ func (f *Fence) ask(ctx context.Context, conn *pgx.Conn, s Statement, own bool) 
 // publish publishes the confirmation of a message, without waiting for the standby. A
 // failure is harmless.
 func (f *Fence) publish(ctx context.Context, conn *pgx.Conn, server server) {
-	request, err := f.request(ctx, conn, Statement{
+	requests, err := f.requests(ctx, conn, Statement{
 		Text: `
 			WITH setting AS (SELECT set_config('synchronous_commit', 'off', true))
 			UPDATE ` + f.options.Table + `
@@ -105,7 +105,7 @@ func (f *Fence) publish(ctx context.Context, conn *pgx.Conn, server server) {
 		Args: []any{server.started, *server.message, f.process},
 	})
 	if err == nil {
-		exchange(ctx, conn.PgConn(), conn.TypeMap(), request)
+		exchange(ctx, conn.PgConn(), conn.TypeMap(), requests...)
 	}
 }
 
