@@ -17,6 +17,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/stream"
 )
 
 // exportEndpoints are the endpoints of exports.
@@ -114,24 +115,34 @@ func (c *call) sendFile(download *exports.Download) error {
 		return err
 	}
 	header := c.w.Header()
-	header.Set("Content-Type", downloadContentType(download.Type))
-	header.Set("Content-Disposition", filename.Disposition("attachment", download.Name))
-	if download.Size >= 0 {
-		header.Set("Content-Length", strconv.FormatInt(download.Size, 10))
-	}
 	if !download.Modified.IsZero() && download.Modified.Before(time.Now()) { // RFC 9110, section 8.8.2.1
 		header.Set("Last-Modified", download.Modified.UTC().Format(http.TimeFormat))
 	}
 	if download.ETag != "" {
 		header.Set("ETag", download.ETag)
 	}
+	size := download.Size
+	return c.sendAttachment(downloadContentType(download.Type), download.Name, size, func(out *stream.Writer) error {
+		n, err := out.Copy(download.Body, size)
+		if err == nil && size >= 0 && n != size {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
+}
+
+// sendAttachment writes the header of a file, of size bytes unless that is negative, and then
+// what write writes. Its error aborts the response.
+func (c *call) sendAttachment(mediaType, name string, size int64, write func(*stream.Writer) error) error {
+	header := c.w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Content-Disposition", filename.Disposition("attachment", name))
+	if size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(size, 10))
+	}
 	c.w.WriteHeader(http.StatusOK)
 	out := c.newFileStream(&c.w)
-	n, err := out.Copy(download.Body, download.Size)
-	if err == nil && download.Size >= 0 && n != download.Size {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
+	if err := write(out); err != nil {
 		c.abort(err)
 	}
 	out.Finish()
@@ -250,21 +261,11 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 		return err
 	}
 	defer batch.Close()
-	header := c.w.Header()
-	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", filename.Disposition("attachment", exports.BatchName))
-	if size := batch.Size(); size >= 0 {
-		header.Set("Content-Length", strconv.FormatInt(size, 10))
-	}
-	c.w.WriteHeader(http.StatusOK)
-	out := c.newFileStream(&c.w)
-	err = batch.WriteZip(out, out.Flush)
-	c.logSkipped(http.StatusOK, batch.Skipped())
-	if err != nil {
-		c.abort(err)
-	}
-	out.Finish()
-	return nil
+	return c.sendAttachment("application/zip", exports.BatchName, batch.Size(), func(out *stream.Writer) error {
+		err := batch.WriteZip(out, out.Flush)
+		c.logSkipped(http.StatusOK, batch.Skipped())
+		return err
+	})
 }
 
 // wantsURLs reports whether the parameter responseType is "urls".
