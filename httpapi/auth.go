@@ -12,7 +12,6 @@ import (
 // authenticate checks that the request has the key, and the key the scope, that a route
 // requires.
 func (c *call) authenticate(route *route) error {
-	open := c.api.options.DangerouslySkipClientKeys
 	c.hasTenant = route.auth == clientKey || route.auth == registerKey
 	switch route.auth {
 	case noKey:
@@ -25,15 +24,21 @@ func (c *call) authenticate(route *route) error {
 		if c.registersAsAdmin() {
 			return c.checkAdmin()
 		}
-		if open {
+		if c.api.options.DangerouslySkipClientKeys {
 			return &DeniedError{Message: "only an admin key may register exports"}
 		}
 		return c.checkClientKey([]string{route.scope}, c.checkRegistrant)
 	}
-	if open {
+	return c.checkClient([]string{route.scope})
+}
+
+// checkClient checks the client key of the request, which must have the scopes, or its origin
+// if client routes are open.
+func (c *call) checkClient(scopes []string) error {
+	if c.api.options.DangerouslySkipClientKeys {
 		return c.checkOrigin()
 	}
-	return c.checkClientKey([]string{route.scope}, nil)
+	return c.checkClientKey(scopes, nil)
 }
 
 // registersAsAdmin reports whether the admin key of the request, or the login of the
@@ -181,11 +186,7 @@ func (c *call) authenticateOwn(scopes []string) bool {
 		return false
 	}
 	c.route = c.r.Pattern
-	check := c.checkOrigin
-	if !c.api.options.DangerouslySkipClientKeys {
-		check = func() error { return c.checkClientKey(scopes, nil) }
-	}
-	if err := check(); err != nil {
+	if err := c.checkClient(scopes); err != nil {
 		c.fail(err)
 		return false
 	}
