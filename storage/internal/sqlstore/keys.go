@@ -15,10 +15,11 @@ import (
 // Keys has methods of a [keys.Store].
 type Keys struct{ DB DB }
 
-// keyColumns are the columns that scanKey reads.
-const keyColumns = `
-	id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
-	expires_at, last_used_at, use_count, created_at, updated_at, public_key, previous_public_key`
+// selectKeys selects what scanKey reads.
+const selectKeys = `
+	SELECT id, name, prefix, mask, owner, scopes, digest, previous_digest, previous_expires_at, active,
+		expires_at, last_used_at, use_count, created_at, updated_at, public_key, previous_public_key
+	FROM canvasback_keys`
 
 func scanKey(row Row, k *keys.Key) error {
 	var scopes string
@@ -116,9 +117,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 		if err != nil {
 			return err
 		}
-		found, err := List(ctx, tx, scanKey, `
-			SELECT `+keyColumns+`
-			FROM canvasback_keys
+		found, err := List(ctx, tx, scanKey, selectKeys+`
 			WHERE digest = ANY ($1::bytea[]) OR previous_digest = ANY ($1::bytea[])`,
 			digests,
 		)
@@ -149,23 +148,16 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 	return ids, cmp.Or(err, taken)
 }
 
-const selectKey = `
-	SELECT ` + keyColumns + `
-	FROM canvasback_keys
-	WHERE id = $1`
-
 func (s Keys) Get(ctx context.Context, id int64) (keys.Key, error) {
-	return One(s.DB.QueryRow(ctx, selectKey, id), scanKey)
+	return One(s.DB.QueryRow(ctx, selectKeys+` WHERE id = $1`, id), scanKey)
 }
 
 func (s Keys) FindID(ctx context.Context, id int64) (keys.Key, error) {
-	return One(s.DB.QueryCurrent(ctx, selectKey, id), scanKey)
+	return One(s.DB.QueryCurrent(ctx, selectKeys+` WHERE id = $1`, id), scanKey)
 }
 
 func (s Keys) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	return One(s.DB.QueryCurrent(ctx, `
-		SELECT `+keyColumns+`
-		FROM canvasback_keys
+	return One(s.DB.QueryCurrent(ctx, selectKeys+`
 		WHERE digest = $1 OR previous_digest = $1`,
 		digest[:],
 	), scanKey)
@@ -176,9 +168,7 @@ func (s Keys) List(ctx context.Context, filter keys.Filter, r keys.Range) (page 
 	if filter.Owner != nil {
 		where, args = where+" AND owner = $3 AND owner <> ''", append(args, *filter.Owner)
 	}
-	list, err := List(ctx, s.DB, scanKey, `
-		SELECT `+keyColumns+`
-		FROM canvasback_keys
+	list, err := List(ctx, s.DB, scanKey, selectKeys+`
 		WHERE `+where+`
 		ORDER BY id
 		LIMIT CAST($2 AS bigint)`,
@@ -216,9 +206,7 @@ func (s Keys) Delete(ctx context.Context, ids []int64, check func([]keys.Key) er
 func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key) (rejected, err error)) (list []keys.Key, err error) {
 	var rejected error
 	err = s.DB.Transact(ctx, func(tx Tx) (err error) {
-		list, err = List(ctx, tx, scanKey, `
-			SELECT `+keyColumns+`
-			FROM canvasback_keys
+		list, err = List(ctx, tx, scanKey, selectKeys+`
 			WHERE id = ANY ($1::bigint[])
 			ORDER BY id
 			FOR UPDATE`,
