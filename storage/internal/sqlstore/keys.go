@@ -91,12 +91,9 @@ const updateKey = `
 	WHERE id = $14`
 
 func (s Keys) Insert(ctx context.Context, key keys.Key) (keys.Key, error) {
-	err := s.DB.WriteRow(ctx, insertKey+` RETURNING id`, insertArgs(key)...).Scan(&key.ID)
-	if err != nil {
-		return keys.Key{}, err
-	}
 	key.UseCount = 0
-	return key, nil
+	err := s.DB.WriteRow(ctx, insertKey+` RETURNING id`, insertArgs(key)...).Scan(&key.ID)
+	return key, err
 }
 
 func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err error) {
