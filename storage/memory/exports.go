@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -60,14 +61,11 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.
 
 func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
 	return read(ctx, s.db, func() ([]exports.Export, error) {
-		found := make([]exports.Export, 0, len(sources))
-		given := make(map[string]bool, len(sources))
-		for _, source := range sources {
-			id, ok := s.db.sources[tenantSource{tenant, source}]
-			if ok && !given[source] {
+		var found []exports.Export
+		for _, source := range slices.Compact(slices.Sorted(slices.Values(sources))) {
+			if id, ok := s.db.sources[tenantSource{tenant, source}]; ok {
 				found = append(found, s.db.exports[id])
 			}
-			given[source] = true
 		}
 		return found, nil
 	})

@@ -29,11 +29,10 @@ func (s exportStore) FindFacts(ctx context.Context, urls ...[32]byte) ([]exports
 func (s exportStore) PutFacts(ctx context.Context, facts []exports.Fact, limit int) error {
 	return s.db.change(ctx, func() error {
 		for _, fact := range facts {
-			if s.db.facts[fact.URL].Revision > fact.Revision {
-				continue
+			if s.db.facts[fact.URL].Revision <= fact.Revision {
+				s.db.lastFactID++
+				s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
 			}
-			s.db.lastFactID++
-			s.db.facts[fact.URL] = storedFact{cloneFact(fact), s.db.lastFactID}
 		}
 		oldest := s.db.lastFactID - int64(limit)
 		maps.DeleteFunc(s.db.facts, func(_ [32]byte, fact storedFact) bool { return fact.id <= oldest })

@@ -315,7 +315,6 @@ func (s symbolStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segme
 
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 	return s.db.change(ctx, func() error {
-		target := symbolStore{s.db, to}
 		for name := range s.db.folderNames {
 			if _, taken := s.db.folderNames[folderName{to, name.name}]; name.tenant == s.tenant && taken {
 				return symbols.ErrFolderNameTaken
@@ -338,7 +337,7 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 			s.db.segments[id] = newVersion()
 		}
 		s.changeList()
-		target.changeList()
+		symbolStore{s.db, to}.changeList()
 		return nil
 	})
 }
