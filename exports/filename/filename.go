@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"mime"
 	"path"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -96,19 +96,13 @@ func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || r == '\u2800'
 }
 
+var deviceName = regexp.MustCompile(`^(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³])$`)
+
 // isDeviceName reports whether Windows takes the name, up to its first dot, for
 // a device.
 func isDeviceName(name string) bool {
 	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
-	base = strings.TrimSpace(base)
-	if slices.Contains([]string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}, base) {
-		return true
-	}
-	port, ok := strings.CutPrefix(base, "COM")
-	if !ok {
-		port, ok = strings.CutPrefix(base, "LPT")
-	}
-	return ok && utf8.RuneCountInString(port) == 1 && strings.Contains("0123456789¹²³", port)
+	return deviceName.MatchString(strings.TrimSpace(base))
 }
 
 // truncate inserts suffix before the extension of a name and shortens the stem
