@@ -40,12 +40,9 @@ func (s *signer) sign(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r.Header.Set("X-Amz-Content-Sha256", emptyPayload)
-	signed := &http.Request{Method: r.Method, URL: r.URL, Header: http.Header{}}
-	for _, name := range []string{"Range", "X-Amz-Content-Sha256"} {
-		if value := r.Header.Get(name); value != "" {
-			signed.Header.Set(name, value)
-		}
+	signed := &http.Request{Method: r.Method, URL: r.URL, Header: http.Header{"X-Amz-Content-Sha256": {emptyPayload}}}
+	if value := r.Header.Get("Range"); value != "" {
+		signed.Header.Set("Range", value)
 	}
 	if err := newSigner().SignHTTP(r.Context(), credentials, signed, emptyPayload, service, s.region, s.now()); err != nil {
 		return err
