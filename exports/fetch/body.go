@@ -172,12 +172,10 @@ func (b *body) backoff(attempt int, err error) error {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		delay = min(max(delay, status.retryAfter), maxBackoff)
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
 	case <-b.ctx.Done():
 		return context.Cause(b.ctx)
-	case <-timer.C:
+	case <-time.After(delay):
 		return nil
 	}
 }

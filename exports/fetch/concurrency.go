@@ -34,7 +34,7 @@ type load struct {
 
 // record adapts the concurrency of a host to the outcome of an attempt.
 func (h *hosts) record(host string, err error) {
-	overload := err != nil && isOverload(err)
+	overload := isOverload(err)
 	if err != nil && !overload {
 		return
 	}

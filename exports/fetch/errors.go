@@ -49,7 +49,7 @@ func wrapError(ctx context.Context, u *url.URL, err error) error {
 // causeOf returns what administrators may know about an error. Its Cause is empty if
 // that is nothing.
 func causeOf(err error) exports.CauseError {
-	cause, code := "", ""
+	cause := exports.CauseError{Err: err}
 	status, isStatus := errors.AsType[*statusError](err)
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
@@ -57,20 +57,19 @@ func causeOf(err error) exports.CauseError {
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isStatus:
-		code = status.code
-		cause = status.cause()
+		cause.Code, cause.Cause = status.code, status.cause()
 	case isDNS:
-		cause = "the host name cannot be resolved"
+		cause.Cause = "the host name cannot be resolved"
 	case isCertificate:
-		cause = "the TLS certificate is not accepted"
+		cause.Cause = "the TLS certificate is not accepted"
 	case isAlert, isRecord:
-		cause = "the TLS handshake fails"
+		cause.Cause = "the TLS handshake fails"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		cause = "the connection is refused"
+		cause.Cause = "the connection is refused"
 	case errors.Is(err, exports.ErrForbidden):
-		cause = "the URL policy blocks it"
+		cause.Cause = "the URL policy blocks it"
 	}
-	return exports.CauseError{Code: code, Cause: cause, Err: err}
+	return cause
 }
 
 // cause describes a response to administrators. Codes are those of S3.
