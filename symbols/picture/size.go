@@ -81,12 +81,9 @@ func pngSize(content []byte) (width, height float64, err error) {
 		}
 		end := headSize + int(length)
 		chunk, sum := rest[4:end], binary.BigEndian.Uint32(rest[end:])
-		if crc32.ChecksumIEEE(chunk) != sum {
-			return 0, 0, errBroken
-		}
 		name, data := string(chunk[:4]), chunk[4:]
 		switch {
-		case first != (name == "IHDR"), first && length != 13:
+		case crc32.ChecksumIEEE(chunk) != sum, first != (name == "IHDR"), first && length != 13, name == "IEND" && !hasPixels:
 			return 0, 0, errBroken
 		case first:
 			w, h := binary.BigEndian.Uint32(data), binary.BigEndian.Uint32(data[4:])
@@ -96,10 +93,8 @@ func pngSize(content []byte) (width, height float64, err error) {
 			width, height = float64(w), float64(h)
 		case name == "IDAT":
 			hasPixels = true
-		case name == "IEND" && hasPixels:
-			return width, height, nil
 		case name == "IEND":
-			return 0, 0, errBroken
+			return width, height, nil
 		}
 		rest = rest[end+4:]
 	}
