@@ -100,12 +100,12 @@ func Unescape(text string) string {
 	})
 }
 
+var base64Spaces = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "\f", "")
+
 // DecodeBase64 is the forgiving-base64 decode of the Infra standard, section 7: it ignores
 // white space, and padding may be absent.
 func DecodeBase64(text string) ([]byte, bool) {
-	if strings.ContainsAny(text, " \t\r\n\f") {
-		text = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "\f", "").Replace(text)
-	}
+	text = base64Spaces.Replace(text)
 	if len(text)%4 == 0 {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
 	}
