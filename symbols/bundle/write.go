@@ -40,10 +40,11 @@ const (
 // pages; the bundle is then incomplete.
 func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, error)) error {
 	b := &writer{
-		zip:      zip.NewWriter(w),
-		names:    filename.NewDedup(manifestName),
-		file:     newDeflateBuffer(),
-		manifest: newDeflateBuffer(),
+		zip:       zip.NewWriter(w),
+		names:     filename.NewDedup(manifestName),
+		file:      newDeflateBuffer(),
+		manifest:  newDeflateBuffer(),
+		separator: "\n",
 	}
 	fmt.Fprintf(b.manifest, `{"format":"%s","version":%d,"folder":%s,"symbols":[`, formatName, formatVersion, encodeJSON(folder))
 	if err := each(pages, b.addSymbol); err != nil {
@@ -72,11 +73,11 @@ func each(pages func(after int64) (symbols.Page, error), write func(symbols.Symb
 
 // writer writes a bundle.
 type writer struct {
-	zip      *zip.Writer
-	names    *filename.Dedup
-	count    int
-	file     *deflateBuffer // reused for each file
-	manifest *deflateBuffer // complete up to the current symbol
+	zip       *zip.Writer
+	names     *filename.Dedup
+	file      *deflateBuffer // reused for each file
+	manifest  *deflateBuffer // complete up to the current symbol
+	separator string         // before the next symbol of the manifest
 }
 
 // addSymbol writes the file of a symbol and its manifest entry.
@@ -87,12 +88,7 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 	envelope, file := splitData(symbol.Data)
 	digest := sha256.Sum256(file)
 	name := b.names.Unique("", entryName(symbol, envelope.empty()))
-	separator := "\n"
-	if b.count > 0 {
-		separator = ",\n"
-	}
-	b.count++
-	fmt.Fprintf(b.manifest, "%s%s", separator, encodeJSON(manifestEntry{
+	fmt.Fprintf(b.manifest, "%s%s", b.separator, encodeJSON(manifestEntry{
 		File:     name,
 		Name:     symbol.Name,
 		Type:     symbol.Type,
@@ -102,6 +98,7 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 		Tags:     symbol.Tags.List(),
 		Meta:     json.RawMessage(symbol.Meta),
 	}))
+	b.separator = ",\n"
 
 	const maxKept = 1 << 20
 	if b.file.out.Cap() > maxKept {
