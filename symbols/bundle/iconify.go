@@ -140,9 +140,8 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 
 // picture returns the SVG of an icon.
 func (s *iconSet) picture(name string, i icon, folders []string) (image, error) {
-	zero, size := 0.0, 16.0 // the defaults of Iconify
-	left, top := *cmp.Or(i.Left, s.Left, &zero), *cmp.Or(i.Top, s.Top, &zero)
-	width, height := *cmp.Or(i.Width, s.Width, &size), *cmp.Or(i.Height, s.Height, &size)
+	left, top := *cmp.Or(i.Left, s.Left, new(0.0)), *cmp.Or(i.Top, s.Top, new(0.0)) // or the defaults of Iconify
+	width, height := *cmp.Or(i.Width, s.Width, new(16.0)), *cmp.Or(i.Height, s.Height, new(16.0))
 	body := i.Body
 	if width <= 0 || height <= 0 || body == "" {
 		return image{}, fileError("the icon is empty")

@@ -58,13 +58,11 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 			tags = append(tags, tag)
 		}
 	}
-	if symbol.Tags, err = symbols.NewTags(tags...); err != nil {
-		return symbol, fileError(err.Error())
+	if symbol.Tags, err = symbols.NewTags(tags...); err == nil && len(i.meta) > 0 {
+		symbol.Meta, err = ParseMeta(encodeJSON(i.meta))
 	}
-	if len(i.meta) > 0 {
-		if symbol.Meta, err = ParseMeta(encodeJSON(i.meta)); err != nil {
-			return symbol, fileError(err.Error())
-		}
+	if err != nil {
+		return symbol, fileError(err.Error())
 	}
 	// The JSON is not encoded at once, because that takes three times its size.
 	before, after, _ := strings.Cut(string(encodeJSON(imageData{i.name, mimeType, []byte{}, width, height})), `"content":""`)

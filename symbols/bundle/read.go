@@ -269,12 +269,11 @@ func beginsWith(content []byte, text string) bool {
 // zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
 func zipName(entry *zip.File) string {
 	const utf8Flag = 1 << 11
-	if entry.Flags&utf8Flag == 0 && !utf8.ValidString(entry.Name) {
-		if name, err := charmap.CodePage437.NewDecoder().String(entry.Name); err == nil {
-			return name
-		}
+	if entry.Flags&utf8Flag != 0 || utf8.ValidString(entry.Name) {
+		return entry.Name
 	}
-	return entry.Name
+	name, _ := charmap.CodePage437.NewDecoder().String(entry.Name) // it has a character for each byte
+	return name
 }
 
 // splitPath returns the folders and the last element of a path. Some programs separate
