@@ -41,21 +41,17 @@ func (f BulkFields) check() error {
 }
 
 // apply sets the fields of a symbol.
-func (f BulkFields) apply(info *SymbolInfo) error {
-	if f.FolderID != nil {
-		info.FolderID = *f.FolderID
-	}
+func (f BulkFields) apply(info *SymbolInfo) (err error) {
+	info.FolderID = *cmp.Or(f.FolderID, &info.FolderID)
 	tags := slices.DeleteFunc(info.Tags.List(), func(tag string) bool { return slices.Contains(f.RemoveTags, tag) })
 	for _, tag := range f.AddTags {
 		if !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}
-	changed, err := NewTags(tags...)
-	if err != nil {
+	if info.Tags, err = NewTags(tags...); err != nil {
 		return invalid(fmt.Sprintf("addTags: symbol %d would have more than %d tags", info.ID, maxTags))
 	}
-	info.Tags = changed
 	return nil
 }
 

@@ -66,9 +66,9 @@ func (p Position) String() string {
 // parsePosition returns the position of an ID, or one of no history.
 func parsePosition(id string) Position {
 	history, number, _ := strings.Cut(id, ".")
-	h, err := strconv.ParseInt(history, 36, 64)
-	n, err2 := strconv.ParseInt(number, 36, 64)
-	if p := (Position{h, n}); err == nil && err2 == nil && p.String() == id {
+	h, _ := strconv.ParseInt(history, 36, 64)
+	n, _ := strconv.ParseInt(number, 36, 64)
+	if p := (Position{h, n}); p.String() == id { // not if a number was invalid
 		return p
 	}
 	return Position{}
