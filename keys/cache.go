@@ -157,12 +157,8 @@ func (t *table) put(e *entry) {
 			own = slot
 		}
 	}
-	switch {
-	case owned >= maxOfKey:
-	case free != nil:
-		own = free
-	default:
-		own = &set[first&(len(set)-1)]
+	if owned < maxOfKey {
+		own = cmp.Or(free, &set[first&(len(set)-1)])
 	}
 	own.Store(e)
 }

@@ -267,10 +267,9 @@ func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, c
 	list, _, err := s.change(ctx, "rotate key", ids, checkKeys(ids, conditions), func(key *Key) (revoking bool) {
 		// An overlap that ends within a lease ends before all processes know of it.
 		revoking = key.PreviousDigest != Digest{} || overlap <= 2*s.options.Lease
-		previous := *key
 		key.PreviousDigest, key.PreviousPublicKey, key.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
 		if overlap > 0 {
-			key.PreviousDigest, key.PreviousPublicKey = previous.Digest, previous.PublicKey
+			key.PreviousDigest, key.PreviousPublicKey = key.Digest, key.PublicKey
 			key.PreviousExpiresAt = s.Now().Add(overlap.Truncate(time.Millisecond))
 		}
 		raw = s.setRawKey(key)

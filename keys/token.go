@@ -75,15 +75,12 @@ func (f *TokenFields) check() error {
 	if f.Lifetime < time.Second || f.Lifetime > maxLifetime {
 		return invalid("expiresInSeconds must be from 1 to %d", maxLifetime/time.Second)
 	}
-	if f.Sources != nil {
-		return checkSources(f.Sources)
-	}
-	return nil
+	return checkSources(f.Sources)
 }
 
-// checkSources accepts 1 to maxSources source URLs.
+// checkSources accepts nil, or 1 to maxSources source URLs.
 func checkSources(list []string) error {
-	if len(list) == 0 || len(list) > maxSources {
+	if list != nil && len(list) == 0 || len(list) > maxSources {
 		return invalid("sources must be 1 to %d", maxSources)
 	}
 	for i, source := range list {
@@ -119,7 +116,7 @@ func (s *Service) findToken(ctx context.Context, text string, leased bool, now t
 // verifyToken checks form and signature of a page token. It reads the store once.
 func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (*entry, error) {
 	claims, signedBy, err := pagetoken.Parse(s.tokenPrefix, text)
-	if err != nil || claims.Sources != nil && checkSources(claims.Sources) != nil {
+	if err != nil || checkSources(claims.Sources) != nil {
 		return nil, ErrMalformed
 	}
 	var scopes Scopes

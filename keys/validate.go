@@ -49,9 +49,7 @@ func (f Fields) check() error {
 		}
 	}
 	if f.Owner != nil && *f.Owner != "" {
-		if err := checkLabel("owner", *f.Owner); err != nil {
-			return err
-		}
+		return checkLabel("owner", *f.Owner)
 	}
 	return nil
 }
