@@ -60,9 +60,7 @@ func arguments(args []any) []any {
 			if args[i] = nil; arg != nil {
 				args[i] = arg.UnixMilli()
 			}
-		case []int64:
-			args[i] = array(arg)
-		case []string:
+		case []int64, []string:
 			args[i] = array(arg)
 		case [][]byte:
 			texts := make([]string, len(arg))
@@ -75,7 +73,7 @@ func arguments(args []any) []any {
 	return args
 }
 
-func array[T int64 | string](list []T) string {
+func array(list any) string {
 	text, _ := json.Marshal(list) // numbers and strings always encode
 	return string(text)
 }
