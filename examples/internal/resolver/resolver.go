@@ -42,13 +42,10 @@ var client = &http.Client{
 
 // Resolve is an [exports.Options.Resolve].
 func (r *Resolver) Resolve(ctx context.Context, in exports.ResolveRequest) (resolved exports.Resolution, err error) {
-	body, err := json.Marshal(struct {
+	body, _ := json.Marshal(struct { // strings always encode
 		SourceFileURL string `json:"sourceFileUrl"`
 		Tenant        string `json:"tenant,omitempty"`
 	}{in.Source, in.Tenant})
-	if err != nil {
-		return resolved, err
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(body))
 	if err != nil {
 		return resolved, err
