@@ -88,19 +88,15 @@ const (
 	coarseResolution = 2 * time.Second
 )
 
-// embeddedFile is a file of an [embed.FS], which has no modification time.
+// embeddedFile is a file of an [embed.FS], which has no modification time, and describes
+// itself. Its digest is that of the content.
 type embeddedFile struct {
 	fs.File
-	info fs.FileInfo
-}
-
-func (f embeddedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-
-// embeddedInfo describes an embeddedFile. Its digest is that of the content.
-type embeddedInfo struct {
 	fs.FileInfo
 	digest string
 }
+
+func (f embeddedFile) Stat() (fs.FileInfo, error) { return f, nil }
 
 // validator returns the Validator of a file: inode, size, modification time and change
 // time, or else size and modification time; or the digest of an embeddedFile. It is empty
@@ -108,7 +104,7 @@ type embeddedInfo struct {
 // another change could still get the same timestamps. The number of the device is not part
 // of it: that of a network file system is another one on each machine.
 func validator(info fs.FileInfo) (v string, wait time.Duration) {
-	if embedded, ok := info.(embeddedInfo); ok {
+	if embedded, ok := info.(embeddedFile); ok {
 		return embedded.digest, 0
 	}
 	modified, resolution := info.ModTime(), coarseResolution

@@ -151,12 +151,9 @@ func (o *Opener) open(ctx context.Context, u *url.URL) (*localFile, error) {
 		return nil, wrapError(err)
 	}
 	if embedded, ok := o.fsys.(embed.FS); ok {
-		content, err := embedded.ReadFile(name)
-		if err != nil {
-			return nil, wrapError(err)
-		}
-		info = embeddedInfo{info, fmt.Sprintf("%x", sha256.Sum256(content))}
-		f = embeddedFile{f, info}
+		content, _ := embedded.ReadFile(name) // in memory
+		described := embeddedFile{f, info, fmt.Sprintf("%x", sha256.Sum256(content))}
+		f, info = described, described
 	}
 	return &localFile{File: f, name: name, info: info}, nil
 }
