@@ -30,7 +30,7 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	list, err := pending(ctx, conn)
+	list, err := pending(ctx, conn.QueryRowContext)
 	if err != nil {
 		return err
 	}
@@ -51,10 +51,10 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 }
 
 // pending returns the migrations that are not recorded in the database.
-func pending(ctx context.Context, conn *sql.Conn) ([]migration.Migration, error) {
+func pending(ctx context.Context, queryRow func(context.Context, string, ...any) *sql.Row) ([]migration.Migration, error) {
 	var recorded bool
 	var version, contracted int
-	err := conn.QueryRowContext(ctx, `
+	err := queryRow(ctx, `
 		SELECT EXISTS (
 			SELECT 1
 			FROM sqlite_schema
@@ -62,7 +62,7 @@ func pending(ctx context.Context, conn *sql.Conn) ([]migration.Migration, error)
 		)`,
 	).Scan(&recorded)
 	if err == nil && recorded {
-		err = conn.QueryRowContext(ctx, `
+		err = queryRow(ctx, `
 			SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE title GLOB 'contract_*'), 0)
 			FROM canvasback_migrations`,
 		).Scan(&version, &contracted)

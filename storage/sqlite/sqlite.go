@@ -113,11 +113,6 @@ func (d *DB) Migrate(ctx context.Context) error {
 // Pending returns the names of the migrations that Migrate would apply, in
 // order, such as "0001_initial". It changes nothing.
 func (d *DB) Pending(ctx context.Context) ([]string, error) {
-	conn, err := d.db.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	list, err := pending(ctx, conn)
+	list, err := pending(ctx, d.db.pool.QueryRowContext)
 	return migration.Names(list), err
 }
