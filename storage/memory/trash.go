@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/canvasback/storage/internal/paging"
 	"example.com/canvasback/symbols"
 )
 
@@ -108,17 +109,13 @@ func (s symbolStore) UpdateSymbols(
 
 func (s symbolStore) ListTrash(ctx context.Context, oldest time.Time, r symbols.Range) (symbols.TrashPage, error) {
 	return read(ctx, s.db, func() (symbols.TrashPage, error) {
-		var ids []int64
+		var page symbols.TrashPage
 		for _, id := range slices.Sorted(maps.Keys(s.db.trash)) {
-			if entry := s.db.trash[id]; entry.tenant == s.tenant && entry.DeletedAt.After(oldest) {
-				ids = append(ids, id)
+			if entry, err := s.findTrash(id, oldest); err == nil && id > r.After {
+				page.Entries = append(page.Entries, entry.TrashEntry)
 			}
 		}
-		var page symbols.TrashPage
-		ids, page.More = inRange(ids, r.After, r.Limit)
-		for _, id := range ids {
-			page.Entries = append(page.Entries, s.db.trash[id].TrashEntry)
-		}
+		page.Entries, page.More = paging.Cut(page.Entries, r.Limit)
 		return page, nil
 	})
 }
