@@ -180,13 +180,7 @@ func (r *reader) readZip(ctx context.Context) error {
 	case r.listed:
 		return r.readBundle(ctx, manifest)
 	}
-	if err := r.readPlain(ctx); err != nil {
-		return err
-	}
-	if len(r.contents.Files) == 0 && r.rejected.Count == 0 && !r.options.Skip {
-		return invalid("nothing in the zip can be imported")
-	}
-	return nil
+	return r.readPlain(ctx)
 }
 
 // readPlain reads each file of a zip without a manifest as a picture or a library.
@@ -214,6 +208,9 @@ func (r *reader) readPlain(ctx context.Context) error {
 		if err := r.readFile(name, content, err); err != nil {
 			return err
 		}
+	}
+	if len(r.contents.Files) == 0 && r.rejected.Count == 0 && !r.options.Skip {
+		return invalid("nothing in the zip can be imported")
 	}
 	return nil
 }
