@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
-	"strconv"
 )
 
 // Migration is one step of a schema.
@@ -59,9 +58,9 @@ func Read(fsys fs.FS) ([]Migration, error) {
 		if parts == nil || entry.IsDir() {
 			return nil, fmt.Errorf("migration: %s is not a file named NNNN_title.sql", name)
 		}
-		version, _ := strconv.Atoi(parts[1]) // four digits
-		if want := len(list) + 1; version != want {
-			return nil, fmt.Errorf("migration: %s: want number %04d", name, want)
+		version := len(list) + 1
+		if want := fmt.Sprintf("%04d", version); parts[1] != want {
+			return nil, fmt.Errorf("migration: %s: want number %s", name, want)
 		}
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {
