@@ -54,7 +54,8 @@ func (c *cache) evict(digests ...Digest) {
 	defer c.mu.Unlock()
 	c.floor.Add(1)
 	for i := range digests {
-		c.keys.evict(&digests[i])
+		set, _ := c.keys.find(&digests[i])
+		evictIf(set, func(e *entry) bool { return e.digest == digests[i] })
 	}
 }
 
@@ -64,7 +65,7 @@ func (c *cache) evictReadSince(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.floor.Add(1)
-	c.keys.evictReadSince(t)
+	evictIf(c.keys.slots, func(e *entry) bool { return !e.read.Before(t) })
 }
 
 // entry is what the store has for a digest. It is immutable.
@@ -163,19 +164,11 @@ func (t *table) put(e *entry) {
 	own.Store(e)
 }
 
-func (t *table) evict(digest *Digest) {
-	set, _ := t.find(digest)
-	for i := range set {
-		if e := set[i].Load(); e != nil && e.digest == *digest {
-			set[i].Store(nil)
-		}
-	}
-}
-
-func (t *table) evictReadSince(since time.Time) {
-	for i := range t.slots {
-		if e := t.slots[i].Load(); e != nil && !e.read.Before(since) {
-			t.slots[i].Store(nil)
+// evictIf removes the entries for which a condition holds.
+func evictIf(slots []atomic.Pointer[entry], condition func(*entry) bool) {
+	for i := range slots {
+		if e := slots[i].Load(); e != nil && condition(e) {
+			slots[i].Store(nil)
 		}
 	}
 }

@@ -95,8 +95,7 @@ func (s *Service) decide(e *entry, err error, now time.Time) (*entry, time.Time,
 	default:
 		s.stats.rejected.Add(1)
 	}
-	e = cmp.Or(e, &noEntry)
-	return e, now, err
+	return cmp.Or(e, &noEntry), now, err
 }
 
 var noEntry entry
