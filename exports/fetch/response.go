@@ -78,8 +78,7 @@ func parseContentRange(header string) (p part, ok bool) {
 // fileName returns the file name of a Content-Disposition header, preferring
 // filename* (RFC 6266, section 4.3). It returns the empty string if there is none.
 func fileName(disposition string) string {
-	_, parameters, err := mime.ParseMediaType(disposition)
-	if err == nil {
+	if _, parameters, err := mime.ParseMediaType(disposition); err == nil {
 		return parameters["filename"]
 	}
 	if match := looseFileName.FindStringSubmatch(disposition); match != nil {

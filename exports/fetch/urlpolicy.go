@@ -131,10 +131,8 @@ func parseHostPattern(entry string) (p hostPattern, err error) {
 	if p.host, err = canonicalHost(u.Hostname()); err != nil {
 		return hostPattern{}, err
 	}
-	if u.Port() != "" {
-		if p.port, err = canonicalPort(u.Port(), ""); err != nil {
-			return hostPattern{}, err
-		}
+	if p.port, err = canonicalPort(u.Port(), ""); err != nil { // "" for none
+		return hostPattern{}, err
 	}
 	if _, err := netip.ParseAddr(p.host); err == nil && p.subdomains {
 		return hostPattern{}, errors.New("an IP address has no subdomains")
