@@ -146,6 +146,9 @@ func (r *reader) drawioPicture(name string, entry drawioEntry, folders []string)
 			content = bytes.ReplaceAll(content, lineBreak, []byte("\n"))
 		}
 	}
+	if len(entry.Tags) > 16<<10 {
+		return image{}, fileError("too many tags")
+	}
 	i := image{name: name, content: content, tags: slices.Concat(folders, strings.Fields(entry.Tags))}
 	if entry.Width != nil && entry.Height != nil {
 		i.meta = map[string]any{"width": *entry.Width, "height": *entry.Height}

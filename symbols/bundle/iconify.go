@@ -169,10 +169,10 @@ func (s *iconSet) picture(name string, i icon, folders []string) (image, error) 
 		namespaces, width, height, left, top, width, height, body)
 	meta := map[string]any{"width": width, "height": height}
 	if license := cmp.Or(s.Info.License.SPDX, s.Info.License.Title); license != "" {
-		meta["license"] = license
+		meta["license"] = fmt.Sprintf("%.255s", license) // each icon has it
 	}
 	if s.Info.Author.Name != "" {
-		meta["author"] = s.Info.Author.Name
+		meta["author"] = fmt.Sprintf("%.255s", s.Info.Author.Name)
 	}
 	return image{name, picture.SVG, []byte(svg), folders, meta}, nil
 }

@@ -334,6 +334,48 @@ func TestRead_BombsInLibraries(t *testing.T) {
 	}
 }
 
+// TestRead_BombsOfRepetition has archives that are small because their symbols share what each of
+// them has in memory. With many tags a symbol took time that grew with their square.
+func TestRead_BombsOfRepetition(t *testing.T) {
+	is := is.New(t)
+	icons := func(n int, author string) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, `,"a%d":{"body":"<g/>"}`, i)
+		}
+		return fmt.Sprintf(`{"prefix":"x","info":{"author":{"name":%q}},"icons":{%s}}`, author, text.String()[1:])
+	}
+	folders := func(n int, name func(i int) string) string {
+		var text strings.Builder
+		for i := range n {
+			text.WriteString(name(i) + "/")
+		}
+		return text.String()
+	}
+	long := folders(32, func(i int) string { return strings.Repeat(string(rune(0x1f600+i)), 64) })
+	wantTooLarge(t, zipOf(t, file{name: long + "set.json", content: icons(15_000, "x")}), bundle.Limits{}, 100)
+	numbers := folders(12_000, func(i int) string { return fmt.Sprintf("%x", i) })
+	_, err := bundle.Read(t.Context(), zipOf(t, file{name: numbers + "set.json", content: icons(2_000, "x")}), nil)
+	is.True(errors.Is(err, bundle.ErrInvalid))
+
+	contents, err := bundle.Read(t.Context(), []byte(icons(2, strings.Repeat("A", 1<<20))), nil)
+	is.NoErr(err)
+	is.True(len(contents.Files[1].Symbol.Meta) < 1000)
+
+	manifest := `{"format":"canvasback-symbols","version":1,"folder":"f","symbols":[` + strings.Repeat(`{"file":"x"},`, 2_000) + `{}]}`
+	for _, archive := range [][]byte{
+		zipOf(t, file{name: strings.Repeat("x", 65_000) + "/manifest.json", content: manifest}),
+		[]byte(`<mxlibrary title="` + strings.Repeat("😀", 239) + `">[` + strings.Repeat("{},", 49_000) + `{}]</mxlibrary>`),
+	} {
+		_, err = bundle.Read(t.Context(), archive, &bundle.Options{Skip: true})
+		is.True(errors.Is(err, bundle.ErrTooLarge))
+	}
+
+	tags := []byte(`<mxlibrary>[{"title":"x","data":"data:,&lt;svg/&gt;","tags":"` + strings.Repeat("a ", 5<<20) + `"}]</mxlibrary>`)
+	is.True(allocated(func() { _, err = bundle.Read(t.Context(), tags, nil) }) < 150)
+	is.True(errors.Is(err, bundle.ErrInvalid))
+}
+
 func TestRead_EntriesOfLibraries(t *testing.T) {
 	is := is.New(t)
 	for _, text := range []string{

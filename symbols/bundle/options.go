@@ -29,7 +29,7 @@ type Limits struct {
 	// MiB.
 	Symbol int64
 
-	// Total is the maximum size of all symbols' data in bytes, and also of
+	// Total is the maximum size of all symbols' data, meta and tags in bytes, and also of
 	// everything that is decompressed. Zero means 256 MiB.
 	Total int64
 

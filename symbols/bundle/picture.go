@@ -54,7 +54,7 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 	}
 	var tags []string
 	for _, tag := range i.tags {
-		if !slices.Contains(tags, tag) {
+		if len(tags) <= 32 && !slices.Contains(tags, tag) { // NewTags rejects more
 			tags = append(tags, tag)
 		}
 	}

@@ -47,8 +47,8 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 // Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
 // must have a symbol. Nil options are the defaults.
 //
-// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx. It is a
-// [RejectedError] if some files cannot be imported.
+// The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx, which is checked for
+// each file of a zip. It is a [RejectedError] if some files cannot be imported.
 func Read(ctx context.Context, data []byte, options *Options) (*Contents, error) {
 	archive, err := openArchive(data, options.withDefaults())
 	if err != nil {
@@ -86,7 +86,7 @@ func MemorySize(data []byte, options *Options) (int64, error) {
 // reader collects the symbols of an archive.
 type reader struct {
 	*archive
-	dataRemaining int64 // bytes of data that symbols may still have
+	dataRemaining int64 // bytes that the contents may still have
 	contents      Contents
 	rejected      RejectedError
 	listed        bool // by a manifest
@@ -105,22 +105,30 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	}
 	if reason, ok := errors.AsType[fileError](err); ok {
 		r.reject(name, string(reason))
-		return nil
+		return r.charge(int64(len(name)))
 	}
 	if err != nil {
 		return err
 	}
 	if err := symbol.Check(); err != nil {
 		r.reject(name, err.Error())
-		return nil
+		return r.charge(int64(len(name)))
 	}
-	if r.dataRemaining -= size; r.dataRemaining < 0 {
-		return tooLarge("too large: the symbols have too much data")
+	if err := r.charge(size + int64(len(symbol.Meta)+len(symbol.Tags.String()))); err != nil {
+		return err
 	}
 	if r.options.DryRun {
 		symbol.Data = ""
 	}
 	r.contents.Files = append(r.contents.Files, File{Name: printable(name), Symbol: symbol})
+	return nil
+}
+
+// charge counts n bytes of the contents. What is small in an archive may be in each symbol.
+func (r *reader) charge(n int64) error {
+	if r.dataRemaining -= n; r.dataRemaining < 0 {
+		return tooLarge("too large: the symbols have too much data")
+	}
 	return nil
 }
 
