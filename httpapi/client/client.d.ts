@@ -97,6 +97,9 @@ export type ErrorCode =
 /** Returns the JSON of a response to `request`. It rejects like a method. */
 export function readJSON(response: Response, signal?: AbortSignal): Promise<any>;
 
+/** Lets the browser download from the absolute URL of a download link, as `download` does. */
+export function openDownload(url: string, fileName: string): void;
+
 export function createClient(options?: ClientOptions): Client;
 
 /**
@@ -113,7 +116,8 @@ export interface Client extends Operations {
 
 	/**
 	 * Makes a download link with an absolute `url`. Where there is a document, the browser begins to
-	 * download it. `fileName` replaces the name of a single file.
+	 * download it. `fileName` replaces the name of a single file. If the API has another origin, a
+	 * Content-Security-Policy of the page needs it in `frame-src`.
 	 */
 	download(body: CreateLinkRequest, options?: RequestOptions & { fileName?: string }): Promise<Link>;
 

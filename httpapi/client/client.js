@@ -162,8 +162,7 @@ export function createClient({
 	async function download(body, { fileName, ...options } = {}) {
 		const link = await client.createDownloadLink({ fileName, ...body }, options);
 		link.url = new URL(link.url, resolve(operations.createDownloadLink[1])).href;
-		const anchor = globalThis.document?.createElement("a");
-		if (anchor) Object.assign(anchor, { href: link.url, download: fileName ?? link.fileName, rel: "noreferrer" }).click();
+		if (globalThis.document) openDownload(link.url, fileName ?? link.fileName);
 		return link;
 	}
 
@@ -364,6 +363,17 @@ async function errorOf(response) {
 function seconds(text) {
 	const value = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
 	return Number.isNaN(value) ? null : Math.max(0, value);
+}
+
+// openDownload lets the browser download a URL. If that fails, a link to another origin
+// would show the error in place of the page; a frame does not.
+export function openDownload(url, fileName) {
+	if (new URL(url).origin === document.location.origin) {
+		Object.assign(document.createElement("a"), { href: url, download: fileName, rel: "noreferrer" }).click();
+		return;
+	}
+	const frame = document.createElement("iframe");
+	document.body.append(Object.assign(frame, { src: url, hidden: true, referrerPolicy: "no-referrer" }));
 }
 
 export async function readJSON(response, signal) {

@@ -123,14 +123,14 @@ const self = "'self'" // the origin of the page, as a source expression
 // policy returns the content security policy of the page. api is the source expression
 // of the API; the readiness check is of the page's own origin.
 func policy(api string, ready bool) string {
-	images, connections := self+" blob:", api
+	images, connections, frames := self+" blob:", api, "'none'"
 	if api != self {
-		images += " " + api
+		images, frames = images+" "+api, api // openDownload uses a frame
 		if ready {
 			connections = self + " " + api
 		}
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src " + images + "; connect-src " + connections +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src " + images + "; connect-src " + connections + "; frame-src " + frames +
 		"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 

@@ -191,7 +191,8 @@ func TestHandler_PolicyAllowsConnectionsToAPIOnly(t *testing.T) {
 		t.Log(api)
 		response := get(t, newConsole(t, api), "GET", "/")
 		images := strings.TrimSuffix("'self' blob: "+source, " 'self'")
-		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src " + images + "; connect-src " + source +
+		frames := strings.Replace(source, "'self'", "'none'", 1)
+		want := "default-src 'none'; script-src 'self'; style-src 'self'; img-src " + images + "; connect-src " + source + "; frame-src " + frames +
 			"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 		is.Equal(response.Header().Get("Content-Security-Policy"), want)
 	}

@@ -24,7 +24,7 @@
 // The files are public and contain no secrets. A content security policy allows
 // scripts and styles from the page's own origin only, and connections to that of the API and
 // of the readiness check only. It forbids framing, forms and turning text into markup or script.
-// Drawings are shown as images, in which scripts do not run.
+// Drawings are images, in which scripts do not run. Downloads from another origin are hidden frames.
 //
 // The page consists of ES modules without a build step, which New joins in one
 // script. Responses are compressed if the client accepts it. It needs a browser of

@@ -292,16 +292,25 @@ test("a hidden tab has no stream", { timeout: 20_000 }, async (t) => {
 
 test("a page downloads, and has relative URLs", async (t) => {
 	const { baseUrl, requests } = await serve(t, () => ({ status: 201, body: `{"url":"links/t/plan.pdf","fileName":"plan.pdf"}` }));
-	const clicked = [];
-	usePage(t, { baseURI: `${baseUrl}../viewer/page.html`, createElement: (tag) => ({ tag, click() {
-		clicked.push([tag, this.href, this.download]);
-	} }) });
+	const [clicked, framed] = [[], []];
+	const page = usePage(t, {
+		baseURI: `${baseUrl}../viewer/page.html`,
+		location: new URL(baseUrl),
+		createElement: (tag) => ({ tag, click() {
+			clicked.push([tag, this.href, this.download]);
+		} }),
+		body: { append: ({ tag, src, hidden }) => framed.push([tag, src, hidden]) },
+	});
 	const client = createClient({ baseUrl: "../api" });
 	const url = `${baseUrl}viewer/exports/links/t/plan.pdf`;
 	assert.equal((await client.download({ sourceFileUrl: "a" })).url, url);
 	await client.download({ sourceFileUrl: "a" }, { fileName: "other.pdf" });
 	assert.deepEqual(clicked, [["a", url, "plan.pdf"], ["a", url, "other.pdf"]]);
+	assert.deepEqual(framed, []);
 	assert.deepEqual(requests.map(({ body }) => body), [`{"sourceFileUrl":"a"}`, `{"fileName":"other.pdf","sourceFileUrl":"a"}`]);
+	page.location = new URL("https://viewer.example/");
+	await client.download({ sourceFileUrl: "a" });
+	assert.deepEqual([clicked.length, framed], [2, [["iframe", url, true]]]);
 });
 
 test("changes reject if the first connection fails", async (t) => {

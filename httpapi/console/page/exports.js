@@ -1,3 +1,4 @@
+import { openDownload } from "../../client/client.js";
 import { access, apiURL, call, send } from "./api.js";
 import { fill, h, timeNode } from "./dom.js";
 import { isRejected, loadFailed } from "./keyforms.js";
@@ -82,7 +83,7 @@ export function exportsScreen(root) {
 		if (urls.checked) return fill(result, urlTable(sources, await call("POST", url, { key: "client", body })));
 		const link = await call("POST", `${path}links`, { key: "client", body });
 		// The browser downloads by itself, also after this page is left.
-		h("a", { href: new URL(link.url, apiURL(`${path}links`)).href, download: link.fileName, rel: "noreferrer" }).click();
+		openDownload(new URL(link.url, apiURL(`${path}links`)).href, link.fileName);
 		const size = link.size === null ? "size unknown" : bytes(link.size);
 		announce(`${link.fileName} is in your browser's downloads.`);
 		fill(result, h("p", h("b", link.fileName), `, ${size}, is in your browser's downloads${link.resumable ? "" : ". It cannot be paused"}.`), skipped(link.skipped));

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,8 +257,9 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	b.waitText("Registered.")
 }
 
-// startSiteOfViewer returns a site whose API allows pages of a viewer on another origin.
-func startSiteOfViewer(t *testing.T) (s *site, viewerURL string) {
+// startSiteOfViewer returns a site whose API allows pages of a viewer on another origin, and
+// fails the first download of a link.
+func startSiteOfViewer(t *testing.T) (s *site, viewerURL string, failed *atomic.Bool) {
 	t.Helper()
 	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
@@ -267,15 +269,17 @@ func startSiteOfViewer(t *testing.T) (s *site, viewerURL string) {
 		io.WriteString(w, "<!doctype html><title>A viewer</title>")
 	}))
 	t.Cleanup(viewer.Close)
-	s = startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
-	return s, viewer.URL
+	s = newSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	handler, failed := failOnce(s.handler(), "/exports/links/")
+	s.listen(handler)
+	return s, viewer.URL, failed
 }
 
 // TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
 func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s, viewerURL := startSiteOfViewer(t)
+	s, viewerURL, _ := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b := openTab(t, viewerURL)
 	download := func(url string) string {
@@ -293,11 +297,12 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 	is.Equal(download(other.url+"api/viewer/exports/download"), "blocked")
 }
 
-// TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer.
+// TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer, which
+// outlives a failed download.
 func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s, viewerURL := startSiteOfViewer(t)
+	s, viewerURL, failed := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
 	b := openTab(t, viewerURL)
@@ -310,16 +315,20 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	).Replace(lines)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
+	b.waitFor(failed.Load)
+	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
 	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	equal(b, `document.title`, "A viewer") // the page is still there
 }
 
-// TestExports_APIOfOtherOrigin has the console and its API on two origins.
+// TestExports_APIOfOtherOrigin has the console and its API on two origins. The first
+// download fails.
 func TestExports_APIOfOtherOrigin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var api http.Handler
-	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }))
+	handler, failed := failOnce(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }), "/exports/links/")
+	apiServer := httptest.NewServer(handler)
 	t.Cleanup(apiServer.Close)
 	s.listen(s.console(apiServer.URL))
 	s.Options.AllowedOrigins = []string{strings.TrimSuffix(s.url, "/")}
@@ -329,6 +338,9 @@ func TestExports_APIOfOtherOrigin(t *testing.T) {
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Download")
 	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
+	b.waitFor(failed.Load)
+	b.click("Download")
+	is.New(t).Equal(string(b.downloaded("plan.pdf")), "the plan")
 	b.click("Keys")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText(keyName)

@@ -110,3 +110,20 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.click("Overview")
 	b.waitText("1 export")
 }
+
+// TestFirefox_LinkFromOtherOrigin downloads from a page of a viewer, which outlives a failed
+// download.
+func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, viewerURL, failed := startSiteOfViewer(t)
+	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
+	b := openFirefox(t, viewerURL)
+	download := `import("` + s.url + `api/client.js").then(({ createClient }) =>
+		createClient({ getToken: () => fetch("/token") }).download({ sourceFileUrl: ` + quote(sourceURL("plan")) + ` }))`
+	eval[any](b, download)
+	b.waitFor(failed.Load)
+	eval[any](b, download)
+	is.Equal(string(b.downloaded("plan.pdf")), "the plan")
+	equal(b, `document.title`, "A viewer")
+}

@@ -40,6 +40,19 @@ func (f failingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, f.body)
 }
 
+// failOnce returns a handler that responds with 503 to the first request whose path contains
+// part, and whether it has.
+func failOnce(next http.Handler, part string) (handler http.Handler, failed *atomic.Bool) {
+	failed = new(atomic.Bool)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, part) && failed.CompareAndSwap(false, true) {
+			http.Error(w, "not available", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), failed
+}
+
 func TestStates_Failure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
