@@ -138,7 +138,7 @@ export interface Client extends Operations {
 	 * Sends a request for a path below the API, such as `symbol/folders`, or with a slash before it, an
 	 * application's own route of the same origin. `json` is sent as JSON, `body` as it is.
 	 */
-	request(method: string, path: string | URL, options?: RequestOptions & { json?: unknown; body?: RequestInit["body"] }): Promise<Response>;
+	request(method: string, path: string | URL, options?: RequestOptions & { json?: unknown; body?: Exclude<RequestInit["body"], ReadableStream> }): Promise<Response>;
 }
 
 /** What may have changed. More may be named than has changed, never less. */

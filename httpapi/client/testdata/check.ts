@@ -35,6 +35,9 @@ export async function use(client: Client, signal: AbortSignal) {
 	(await client.downloadExport(source)).body satisfies ReadableStream | null;
 	(await client.downloadExport(source, { responseType: "urls" })).exportedUrl satisfies string;
 	(await client.download({ items: [source] }, { fileName: "all.zip" })).skipped satisfies { reason: string }[];
+	await client.request("POST", "symbol/folders/1/import", { body: new Blob([]) });
+	// @ts-expect-error: fetch requires more options for a stream.
+	await client.request("POST", "symbol/folders/1/import", { body: new ReadableStream() });
 	return { getToken: () => client.createToken({ scopes: ["symbols:read"] }) } satisfies ClientOptions;
 }
 
