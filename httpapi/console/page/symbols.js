@@ -38,7 +38,7 @@ export function symbolsScreen(root) {
 	const query = searchField("Search all folders", "Search all folders", () => {
 		clearTimeout(typing);
 		typing = setTimeout(() => {
-			const text = query.value;
+			const text = query.value.trim();
 			history.replaceState(null, "", text ? `#/symbols/search/${encodeURIComponent(text)}` : "#/symbols");
 			open(text ? ["search", encodeURIComponent(text)] : []);
 		}, pause);
@@ -144,6 +144,7 @@ export function symbolsScreen(root) {
 			tools.hidden = true;
 			return loadFailed(body, "client", error, load);
 		}
+		if (!root.isConnected) return; // the user has left
 		listen();
 		await openFragment(true);
 	}
@@ -169,7 +170,7 @@ export function symbolsScreen(root) {
 		ground.value = grounds.includes(values.get("ground")) ? values.get("ground") : ground.value;
 		const text = id === "search" ? new URLSearchParams(`q=${rest}`).get("q") : "";
 		if (!text && rest) show(Number(rest));
-		if (!reload && symbols.value?.has(Number(rest))) return;
+		if (!reload && !text && symbols.value?.has(Number(rest))) return;
 		const named = id && id !== "search";
 		const folder = text ? undefined : named ? library.named(Number(id)) : library.named(previous) ?? folders.value[0];
 		const target = { folder, text };
@@ -200,14 +201,18 @@ export function symbolsScreen(root) {
 	// show opens a symbol over the list. Closing it restores the URL of the list.
 	async function show(id) {
 		if (viewer?.shown().id === id) return;
-		viewer?.close();
+		const [last, at] = [viewer, location.hash];
+		viewer = undefined; // closing the last one keeps the URL
+		last?.close();
 		try {
 			const symbol = symbols.value?.get(id) ?? await library.call("GET", `symbols/${id}?fields=id,name,type,folderId,size,updatedAt`);
-			viewer = openSymbol(symbol, {
+			if (viewer || location.hash !== at) return; // the user has opened another one or left meanwhile
+			const opened = viewer = openSymbol(symbol, {
 				ground,
 				list: () => found.value,
 				moved: remember,
 				closed() {
+					if (viewer !== opened) return;
 					tiles.reveal(viewer.shown());
 					viewer = undefined;
 					if (location.hash.split("/").length > 3 && location.hash.startsWith("#/symbols/")) remember();
@@ -216,6 +221,7 @@ export function symbolsScreen(root) {
 				dropped: (one, files) => files.length === 1 && actions.replaceBy(one, files[0]),
 			});
 		} catch (error) {
+			if (location.hash !== at) return;
 			remember();
 			actions.showError(error);
 		}

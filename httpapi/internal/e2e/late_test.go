@@ -176,3 +176,36 @@ func TestLate_PageOfKey(t *testing.T) {
 	b.waitText("ID 2")
 	equal(b, `document.getElementById("title").innerText`, "second")
 }
+
+// TestLate_Symbol leaves the screen before the symbol of its URL is read.
+func TestLate_Symbol(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/symbols/1"))
+	s.folder("Valves", "Gate valve")
+	b := openWithClientKey(s.site, "exports")
+	s.armed.Store(true)
+	b.visit(s.url + "#/symbols/1/1")
+	<-s.reached
+	b.click("API")
+	b.waitText("About this API")
+	s.send()
+	equal(b, `location.hash + document.querySelectorAll("dialog").length`, "#/api0")
+}
+
+// TestLate_Folders leaves the screen before the folders are read.
+func TestLate_Folders(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/symbol/folders"))
+	b := openWithClientKey(s.site, "exports")
+	s.armed.Store(true)
+	b.click("Symbols")
+	<-s.reached
+	b.click("API")
+	b.waitText("About this API")
+	s.send()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, request := range b.requests {
+		s.is.True(!strings.Contains(request.URL, "/symbol/changes")) // nobody sees them
+	}
+}

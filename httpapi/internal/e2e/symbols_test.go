@@ -437,6 +437,24 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	b.waitText("1,999 symbols")
 }
 
+// TestSymbols_LinkReplacesOpenSymbol opens the URLs of symbols one after the other.
+func TestSymbols_LinkReplacesOpenSymbol(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve", "Ball valve")
+	s.folder("Vents", "Fan")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
+	for _, c := range [][2]string{{"#/symbols/1/1", "Gate valve"}, {"#/symbols/1/2", "Ball valve"}, {"#/symbols/2/3", "Fan"}} {
+		b.visit(s.url + c[0])
+		equal(b, texts("dialog h2"), []string{c[1]})
+		equal(b, `location.hash`, c[0])
+	}
+	b.visit(s.url + "#/keys")
+	b.waitText("Admin key required")
+	equal(b, texts("dialog h2"), []string{})
+}
+
 func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -473,8 +491,11 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.waitText("No name contains “100% “/&+”.")
 	b.do(reload)
 	b.waitText("No name contains “100% “/&+”.")
-	b.fill("Search all folders", "")
+	b.fill("Search all folders", " ")
 	b.waitText("Ball valve") // the first folder
+
+	b.fill("Search all folders", "1") // also the id of a symbol that is shown
+	b.waitText("Tailgate 100%")
 
 	s.symbol(valves.ID, "Pipe", "text/plain", "data") // found until the last letter is typed
 	for i := range 130 {
