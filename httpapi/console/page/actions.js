@@ -115,6 +115,7 @@ export function createActions(library, chosen, banner) {
 		const body = await call("GET", `symbols/${id}?fields=name,type,data,tags,meta`);
 		await call("POST", `folders/${to}/symbols`, { body });
 		announce(`${body.name} copied to ${named(to).name}.`);
+		await library.refresh();
 	}
 
 	// chooseFolder moves or copies symbols to a folder that the user chooses.

@@ -195,6 +195,7 @@ function registered({ select, download, register }) {
 	async function page(query, first) {
 		const response = await admin("GET", query, searching.signal);
 		const added = (await response.json()).filter(({ id }) => !removed.has(id)); // while it was read
+		if (!first && query !== next) return; // "Check all" or "Load more" has added it meanwhile
 		next = /^<([^>]+)>/.exec(response.headers.get("Link") ?? "")?.[1];
 		loaded = first ? added : [...loaded, ...added];
 		render();

@@ -86,8 +86,9 @@ export function createLibrary(api, delay = 400) {
 			for (const one of page.records) latest.set(one.id, known(one));
 			if (again && target.folder && page.more) continue;
 			if (again && finished !== api.writes.finished) return read(target, signal, again); // it may be from before the change
-			for (const [id, one] of again ? [] : symbols.value ?? []) latest.set(id, latest.get(id) ?? one); // added meanwhile
-			symbols.value = new Map(latest);
+			symbols.value = new Map([...(again ? [] : symbols.value ?? []), ...latest]);
+			again = false;
+			latest.clear(); // what is shown may change before the next page
 			complete.value = !page.more;
 			outdated.value = false;
 			if (!page.more || target.folder) continue;

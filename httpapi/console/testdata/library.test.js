@@ -106,9 +106,26 @@ test("a search loads further pages on request", async () => {
 	other.open({ text: "e" });
 	await later();
 	assert.equal(other.symbols.value.size, 2);
+	await other.update(other.found.value[0], { name: "Slide" });
 	other.more.value();
 	await later();
-	assert.deepEqual(names(other.symbols), ["Gate", "Check", "Globe"]);
+	assert.deepEqual(names(other.symbols), ["Slide", "Check", "Globe"]);
+});
+
+test("changes of this page while a folder is read stay", async () => {
+	const api = new fakeAPI();
+	let go;
+	api.gate = new Promise((resolve) => (go = resolve));
+	const library = createLibrary(api, 1);
+	await library.load();
+	const opening = library.open({ folder: library.named(1), text: "" });
+	await later(); // the first page is read
+	const [gate, ball] = library.found.value;
+	await library.update(gate, { name: "Slide" });
+	library.drop([ball]);
+	go();
+	await opening;
+	assert.deepEqual(names(library.symbols), ["Slide", "Check"]);
 });
 
 test("records that have not changed stay", async () => {

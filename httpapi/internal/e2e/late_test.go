@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -142,6 +143,25 @@ func TestLate_ListOfExportsDuringRemoval(t *testing.T) {
 	close(removal)
 	b.waitText("Removed.", "1 export")
 	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
+}
+
+// TestLate_PageOfExports loads a page for two actions. Chromium sends the second request once
+// the first has its response.
+func TestLate_PageOfExports(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, func(r *http.Request) bool { return readsOf("/admin/exports")(r) && r.FormValue("after") != "" })
+	for i := range 1003 {
+		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
+	}
+	b := openExportList(s.site)
+	b.waitText("1,000 exports, more on request")
+	s.armed.Store(true)
+	b.click("Load more")
+	<-s.reached
+	b.click("Check all")
+	s.send()
+	b.waitText("Checking:")
+	equal(b, `document.querySelector(".summary").innerText`, "1,003 exports")
 }
 
 func TestLate_PageOfOwner(t *testing.T) {

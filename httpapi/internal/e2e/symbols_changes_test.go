@@ -299,7 +299,7 @@ func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
 	b := openTab(t, s.url+"#/symbols")
 	b.waitText("1 symbol")
 	b.click("Actions for Gate", "Copy to a folder…", "Copy")
-	b.waitText("copied to Valves")
+	b.waitText("copied to Valves", "2 symbols")
 	symbol, err := s.Symbols.GetSymbol(t.Context(), 2)
 	s.is.NoErr(err)
 	s.is.Equal(symbol.Tags, tags)
