@@ -42,7 +42,7 @@ export async function thumbnail(symbol, place, signal) {
 
 async function instead(symbol, place, signal) {
 	const image = await imageOf(symbol, signal);
-	fill(place, image ? "Cannot be displayed." : h("code", (await get(symbol, signal)).data.slice(0, 120)));
+	fill(place, image ? picture(image.blob, "") : h("code", (await get(symbol, signal)).data.slice(0, 120)));
 }
 
 // picture shows an image that is in memory.

@@ -19,7 +19,7 @@ export async function download(banner, title, fallbackName, path) {
 		if (!progress.signal.aborted) throw error;
 		announce("Canceled.");
 	} finally {
-		fill(banner);
+		progress.panel.remove();
 	}
 }
 

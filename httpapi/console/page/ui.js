@@ -280,7 +280,7 @@ export function selection(one, changed) {
 // what failed in a banner. It returns the results.
 export async function each(banner, title, list, action, width = 6) {
 	if (!list.length) return [];
-	const { bar, text, signal } = showProgress(banner, title);
+	const { panel, bar, text, signal } = showProgress(banner, title);
 	const [queue, done, failed] = [list.entries(), [], []];
 	let lost; // a failure that the others would have too
 	let waits = 20; // in all, when the server asks for them
@@ -288,7 +288,10 @@ export async function each(banner, title, list, action, width = 6) {
 	const patiently = (action) => action().catch(async (error) => {
 		if (signal.aborted || !error.retryAfter || !waits--) throw error;
 		text.textContent = `${title}: the server asks to wait ${error.retryAfter} s`;
-		await new Promise((resolve) => setTimeout(resolve, error.retryAfter * 1000));
+		await new Promise((resolve) => {
+			setTimeout(resolve, error.retryAfter * 1000);
+			signal.addEventListener("abort", resolve);
+		});
 		if (signal.aborted) throw error;
 		return patiently(action);
 	});
@@ -308,7 +311,7 @@ export async function each(banner, title, list, action, width = 6) {
 		}
 	};
 	await Promise.all(Array.from({ length: width }, worker));
-	fill(banner);
+	panel.remove();
 	const left = list.length - done.length - failed.length;
 	if (failed.length) showProblem(banner, [h("strong", `${title}: ${failed.length} of ${list.length} failed`), h("ul", failed.slice(0, 20)), left > 0 && h("p", `${left.toLocaleString("en")} more skipped.`)]);
 	return done;
@@ -390,13 +393,16 @@ export const showLoadProblem = (banner, error, retry) => showProblem(banner, [er
 	retry();
 } })]);
 
-// showProgress shows a progress bar and a cancel button in a banner.
+// showProgress shows a progress bar and a cancel button in a banner, or in the open dialog,
+// which covers it. The caller removes the panel.
 export function showProgress(banner, name) {
 	const stop = new AbortController();
 	const bar = h("progress", { "aria-label": name });
 	const text = h("p", `${name}…`);
-	fill(banner, h("div.panel", text, bar, button("Cancel", { kind: "small", onclick: () => stop.abort() })));
-	return { bar, text, signal: stop.signal };
+	const panel = h("div.panel", text, bar, button("Cancel", { kind: "small", onclick: () => stop.abort() }));
+	fill(banner);
+	([...document.querySelectorAll("dialog[open]")].pop() ?? banner).append(panel);
+	return { panel, bar, text, signal: stop.signal };
 }
 
 export const heading = (title, summary, tools = "") =>

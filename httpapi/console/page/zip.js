@@ -14,12 +14,13 @@ const littleEndian = (...fields) =>
 const [version, utf8, stored, noTime, noDate] = [[2, 20], [2, 0x800], [2, 0], [2, 0], [2, 0x21]];
 
 // zipOf returns a zip of at most 65,535 files and 4 GB, not compressed (APPNOTE.TXT, 4.3).
+// What cannot be read, such as a directory, is empty in it.
 export async function zipOf(files) {
 	const [parts, directory] = [[], []];
 	let offset = 0;
 	for (const file of files) {
 		const name = new TextEncoder().encode(file.name);
-		const content = new Uint8Array(await file.arrayBuffer());
+		const content = new Uint8Array(await file.arrayBuffer().catch(() => []));
 		const common = [version, utf8, stored, noTime, noDate, [4, crc32(content)], [4, content.length], [4, content.length], [2, name.length], [2, 0]];
 		const local = littleEndian([4, 0x04034b50], ...common);
 		directory.push(littleEndian([4, 0x02014b50], version, ...common, [2, 0], [2, 0], [2, 0], [4, 0], [4, offset]), name);

@@ -254,6 +254,25 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 	is.Equal(len(s.symbolsIn(folder.ID)), 0)
 }
 
+// TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
+func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, unprotected)
+	on := new(atomic.Bool)
+	on.Store(true)
+	s.listen(failingHandler{s.handler(), on, "/symbols/delete", 503, `{"message":"not available","code":"unavailable","requestId":"r"}`, "3600"})
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("2 symbols")
+	b.selectSymbols(1, 2)
+	b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === "Delete…")`)
+	b.click("Delete 2 symbols")
+	b.waitText("the server asks to wait 3600 s")
+	b.clickNode(`[...document.querySelectorAll(".panel button")].find((one) => one.innerText === "Cancel")`)
+	b.wait(`!document.querySelector("dialog")`)
+	b.waitText("2 symbols selected")
+}
+
 // TestSymbols_ScreenIsLoadedOnDemand loses the code of the screen once.
 func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 	t.Parallel()

@@ -206,8 +206,8 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 		is.Equal(symbol.Type, want.Type)
 	}
 
-	b.dropFiles(`document.querySelector(".grid")`, b.writeFile("dropped.png", pngImage(3, 3)))
-	b.waitText("3 symbols")
+	b.dropFiles(`document.querySelector(".grid")`, t.TempDir(), b.writeFile("dropped.png", pngImage(3, 3))) // a directory cannot be read
+	b.waitText("Adding to Valves: 1 of 2 left out", "3 symbols")
 	b.dropFiles(`document.getElementById("folder-2")`, b.writeFile("elsewhere.png", pngImage(3, 3)))
 	b.waitText("1 symbol added to Vents.")
 	is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
@@ -215,6 +215,17 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	is.Equal(len(s.symbolsIn(folder.ID)), 3)
 	b.click("Vents")
 	b.waitText("elsewhere")
+}
+
+// TestSymbols_PictureIsLoadedAgain fails the first request for a picture.
+func TestSymbols_PictureIsLoadedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, unprotected)
+	handler, _ := failOnce(s.handler(), "/image")
+	s.listen(handler)
+	s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.wait(`document.querySelector(".tile img")?.naturalWidth === 40`)
 }
 
 func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
