@@ -12,7 +12,7 @@
 //	mux.Handle("/console/", http.StripPrefix("/console", page))
 //
 // Each screen is a fragment (#/keys), which browsers do not send. A request
-// without the slash after the prefix is redirected to the same URL with it;
+// without the slash after the prefix is redirected to the same path with it;
 // there are no other redirects.
 //
 // # Security

@@ -33,7 +33,7 @@ export function exportsScreen(root) {
 	field("Sources", list, "Registered sources, one per line. Several files are downloaded as a zip."),
 	h("label.check", urls, "Show the URLs of the files instead"),
 	h("div.actions", go), banner, result, command.node);
-	const register = registration((record) => {
+	const register = registration((body) => all.put(body), (record) => {
 		select(record.sourceFileUrl, true);
 		all.changed(record);
 	});
@@ -104,9 +104,9 @@ function urlTable(sources, { exportedUrl, exportedUrls = [exportedUrl], skipped 
 const skipped = (list) => list?.length > 0 && [h("h3", `${plural(list.length, "file")} skipped`), table("Skipped files", ["Source", "Reason"], list.map((one) => [one.sourceFileUrl, one.reason]))];
 
 // registration returns a function that opens a form, which keeps what is entered
-// until it is submitted, or has the values of a record. registered is called with the
-// new record.
-function registration(registered) {
+// until it is submitted, or has the values of a record. put registers an export,
+// registered is called with the new record.
+function registration(put, registered) {
 	const input = (props) => h("input", { autocomplete: "off", spellcheck: "false", ...props });
 	const inputs = [input({ required: true }), input({ required: true, type: "url", placeholder: "https://" }), input()];
 	const [source, exported, fileName] = inputs;
@@ -125,8 +125,7 @@ function registration(registered) {
 	};
 
 	async function run() {
-		// The configuration of the server decides which key is required.
-		const { record } = await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value, tenant } });
+		const { record } = await put({ sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value, tenant });
 		registered(record);
 		announce(record.createdAt === record.updatedAt ? "Registered." : "Registered. The previous export was replaced.");
 		for (const one of inputs) one.value = "";
@@ -285,6 +284,17 @@ function registered({ select, download, register }) {
 		return [h(`span.badge.${outcome.ok ? "good" : "bad"}`, outcome.ok ? "Available" : "Not available"), h("span.hint", details, ", ", timeNode(outcome.at))];
 	}
 
+	// put registers an export. If the list was loaded with the login of the application, it
+	// sends no client key, which would take precedence.
+	async function put(body) {
+		const post = (key) => call("POST", `${path}register`, { key, body });
+		if (!loaded || access.get("admin")) return post(["client", "admin"]);
+		return post("admin").catch((error) => {
+			if (error.status !== 401 || error.login) throw error;
+			return post("client"); // which the server requires
+		});
+	}
+
 	const remove = (record) => formDialog({ title: "Remove this export?", submit: "Remove", danger: true, after: "title", async run() {
 		await admin("DELETE", `/${record.id}`).catch((error) => {
 			if (error.status !== 404) throw error; // someone else has removed it
@@ -295,7 +305,7 @@ function registered({ select, download, register }) {
 		render();
 		const restore = async () => {
 			const { sourceFileUrl, exportedUrl, fileName, tenant } = record;
-			await call("POST", `${path}register`, { key: ["client", "admin"], body: { sourceFileUrl, exportedUrl, fileName, tenant } });
+			await put({ sourceFileUrl, exportedUrl, fileName, tenant });
 			await load();
 		};
 		announce("Removed.", restore);
@@ -304,6 +314,7 @@ function registered({ select, download, register }) {
 	return {
 		node,
 		summary,
+		put,
 
 		open(_, stale, query) {
 			search.value = query.get("q") ?? "";

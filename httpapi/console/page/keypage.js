@@ -37,7 +37,9 @@ async function loaded(body, load, missing) {
 export function keyScreen(root) {
 	const [title, summary, tools, banner, body] = [h("span"), h("span"), h("div.actions"), h("div"), h("div")];
 	const gone = (id) => emptyState("key", `There is no key ${id}`, "It may have been deleted. Ids are never used again.", backToKeys());
-	const actions = createKeyActions({ banner, replaced: write, removed: ({ id }) => (fill(tools), fill(body, gone(id))) });
+	let openId; // of the key whose page this is
+	const ifOpen = (show) => (key) => key.id === openId && show(key); // an action may end on the page of another key
+	const actions = createKeyActions({ banner, replaced: ifOpen(write), removed: ifOpen(({ id }) => (fill(tools), fill(body, gone(id)))) });
 	root.append(heading(title, summary, tools), banner, body);
 
 	function write(key) {
@@ -60,6 +62,7 @@ export function keyScreen(root) {
 	}
 
 	return ([id]) => {
+		openId = Number(id);
 		title.textContent = `Key ${id}`;
 		summary.textContent = "";
 		fill(tools);

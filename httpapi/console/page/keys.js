@@ -107,6 +107,7 @@ export function keysScreen(root) {
 			if (signal.aborted) return;
 			if (keys && !isRejected(error)) return showLoadProblem(banner, error, load);
 			keys = undefined;
+			chosen.set([]);
 			tools.hidden = toolbar.hidden = true;
 			summary.textContent = "";
 			loadFailed(body, "admin", error, load);
@@ -117,8 +118,11 @@ export function keysScreen(root) {
 		const text = search.value.trim().toLowerCase();
 		const of = owner.value.trim().toLowerCase();
 		const [, matches] = filters[status.value] ?? ["", () => true];
+		const ownerOf = (key) => (key.owner ?? "").toLowerCase();
+		const isOwner = of && keys.some((key) => ownerOf(key) === of); // rather than a part of one
+		const hasOwner = (key) => (isOwner ? ownerOf(key) === of : ownerOf(key).includes(of));
 		const hasText = (key) => (text[0] === "#" ? text === `#${key.id}` : textOf(key).includes(text));
-		found = keys.filter((key) => matches(key) && (key.owner ?? "").toLowerCase().includes(of) && hasText(key));
+		found = keys.filter((key) => matches(key) && hasOwner(key) && hasText(key));
 		if (complete || order.selectedIndex) found.sort(keyOrders[order.value]); // pages come with the oldest keys first
 		const shown = table.show(found, complete);
 		tools.hidden = false;

@@ -140,7 +140,7 @@ export function symbolsScreen(root) {
 			await library.load();
 		} catch (error) {
 			if (folders.value && !isRejected(error)) return reloadFailed(error);
-			folders.value = undefined;
+			folders.value = symbols.value = undefined;
 			tools.hidden = true;
 			return loadFailed(body, "client", error, load);
 		}

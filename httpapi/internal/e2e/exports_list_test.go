@@ -185,17 +185,42 @@ func TestManifest_ListsSkippedFiles(t *testing.T) {
 
 func TestExportList_ChangesKeepTheTenant(t *testing.T) {
 	t.Parallel()
-	s := startSite(t, func(o *httpapi.Options) {
-		o.Tenant, o.RegisterWith = httpapi.TenantOfOwner, httpapi.RegisterWithScope
-		_, err := o.Keys.Create(t.Context(), keys.Fields{Name: new("key of acme"), Owner: new("acme")})
-		is.New(t).NoErr(err)
+	t.Run("admin key", func(t *testing.T) {
+		t.Parallel()
+		changesKeepTheTenant(t, func(*httpapi.Options) {}, func(b *tab) {
+			b.click("Enter the admin key")
+			b.enterInDialog("Admin key", apitest.AdminKey)
+		})
 	})
+	t.Run("login, and the client key of another tenant", func(t *testing.T) {
+		t.Parallel()
+		var beta string
+		login := func(o *httpapi.Options) {
+			loggedIn(o)
+			scopes, err := keys.NewScopes(httpapi.ScopeExportsRegister)
+			is.New(t).NoErr(err)
+			issued, err := o.Keys.Create(t.Context(), keys.Fields{Name: new("key of beta"), Owner: new("beta"), Scopes: &scopes})
+			is.New(t).NoErr(err)
+			beta = string(issued.Raw)
+		}
+		changesKeepTheTenant(t, login, func(b *tab) {
+			b.click("Access")
+			b.enterInDialog("Client key", beta)
+			b.wait(`!document.querySelector("dialog")`)
+		})
+	})
+}
+
+// changesKeepTheTenant changes an export of a tenant with the credentials that enter enters.
+func changesKeepTheTenant(t *testing.T, configure func(*httpapi.Options), enter func(*tab)) {
+	s := startSite(t, configure, func(o *httpapi.Options) { o.Tenant, o.RegisterWith = httpapi.TenantOfOwner, httpapi.RegisterWithScope })
+	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("key of acme"), Owner: new("acme")})
+	s.is.NoErr(err)
 	acme := s.Exports.Tenant("acme")
-	_, _, err := acme.Register(t.Context(), exports.Registration{SourceURL: "plan", ExportedURL: apitest.FilesURL + "plan.pdf"})
+	_, _, err = acme.Register(t.Context(), exports.Registration{SourceURL: "plan", ExportedURL: apitest.FilesURL + "plan.pdf"})
 	s.is.NoErr(err)
 	b := openTab(t, s.url+"#/exports")
-	b.click("Enter the admin key")
-	b.enterInDialog("Admin key", apitest.AdminKey)
+	enter(b)
 	b.waitText("1 export")
 	b.click("More for plan", "Remove…", "Remove")
 	b.waitText("Removed.")

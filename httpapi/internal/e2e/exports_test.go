@@ -241,6 +241,28 @@ func TestDownload_ShowsAbortedOne(t *testing.T) {
 	b.waitText("The download was aborted after", "Nothing was saved.")
 }
 
+// TestExports_RegistersWithLogin has the login of an application, and a client key that is
+// entered for other screens.
+func TestExports_RegistersWithLogin(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]httpapi.RegisterWith{
+		"scope": httpapi.RegisterWithScope, "client key": httpapi.RegisterWithClientKey, "admin key": httpapi.RegisterWithAdminKey,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openWithClientKey(startSite(t, loggedIn, func(o *httpapi.Options) { o.RegisterWith = with }), "exports")
+			b.waitText("No exports yet")
+			b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
+			b.waitText("Registered.")
+		})
+	}
+}
+
+// loggedIn sets a login of the application, where everyone is logged in.
+func loggedIn(o *httpapi.Options) {
+	o.AuthenticateAdmin = func(*http.Request) (string, error) { return "ann", nil }
+}
+
 func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })

@@ -272,10 +272,13 @@ func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
 	b.waitText("Store the key of k now")
 }
 
-// TestKeys_PageOfKeyIsChanged deactivates a key with two clicks, and keeps the focus.
+// TestKeys_PageOfKeyIsChanged deactivates a key with two clicks, and keeps the focus. It takes
+// that back on the page of another key.
 func TestKeys_PageOfKeyIsChanged(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
+	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("second")})
+	s.is.NoErr(err)
 	b := openKeys(s)
 	b.visit(s.url + "#/key/1")
 	b.wait(`e2e.button("Deactivate")`)
@@ -283,4 +286,25 @@ func TestKeys_PageOfKeyIsChanged(t *testing.T) {
 	b.waitText("is deactivated")
 	b.waitFocus(`e2e.button("Activate")`)
 	equal(b, `document.querySelectorAll("dialog").length`, 0)
+	b.visit(s.url + "#/key/2")
+	b.waitText("ID 2")
+	b.click("Undo")
+	b.waitText("Undone.")
+	equal(b, `document.getElementById("title").innerText`, "second")
+}
+
+// TestKeys_OwnerIsPartOfAnother lists the keys of an owner whose name is part of another's.
+func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	for _, owner := range []string{"acme", "acme ltd"} {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("key of " + owner), Owner: &owner})
+		s.is.NoErr(err)
+	}
+	b := openKeys(s)
+	b.fill("Owner", "acm")
+	b.waitText("2 of 3 keys")
+	b.visit(s.url + "#/owner/acme")
+	b.click("1 key, 1 active")
+	b.waitText("1 of 3 keys")
 }

@@ -123,6 +123,28 @@ func TestStates_RejectedKeys(t *testing.T) {
 	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // the page has a form for an admin key
 }
 
+// TestStates_RejectionEndsSelection selects a record before the key is rejected.
+func TestStates_RejectionEndsSelection(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.folder("Valves", "Gate valve")
+	on := new(atomic.Bool)
+	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/api/", status: 401, body: `{"message":"unknown key","code":"unauthorized","requestId":"r"}`})
+	b := openExportList(s)
+	for _, screen := range [][2]string{{"Keys", "1 key selected"}, {"Symbols", "1 symbol selected"}} {
+		on.Store(false)
+		b.click(screen[0])
+		const box = `document.querySelector("main tbody input, main .tile input")`
+		b.wait(box)
+		eval[bool](b, `(`+box+`.click(), true)`)
+		b.waitText(screen[1])
+		on.Store(true)
+		b.click("Reload")
+		b.waitText("Unknown key.")
+		b.waitNoText(screen[1])
+	}
+}
+
 // TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.
 func TestStates_LoginOfTheApplication(t *testing.T) {
 	t.Parallel()
