@@ -42,7 +42,7 @@ export class CanvasbackPalette extends HTMLElement {
 	#active; // symbol
 	#typing; // timer
 	#failures = 0; // since the last change
-	#observer = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#readMore(), {
+	#observer = new IntersectionObserver((entries) => entries.at(-1).isIntersecting && this.#readMore(), {
 		rootMargin: "300px", scrollMargin: "300px", // of the page, of the list
 	});
 	#folders;

@@ -97,7 +97,7 @@ func inPalette(expression string) string {
 
 // paletteNames returns the names of the options.
 func paletteNames(b *tab) []string {
-	return eval[[]string](b, inPalette(`options.map((one) => one.innerText.trim())`))
+	return eval[[]string](b, inPalette(`options.map((one) => one.textContent.trim())`))
 }
 
 // clickOption clicks the option at an index.
@@ -232,10 +232,7 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	b.wait(inPalette(`options[0].firstChild.naturalWidth > 0`))
 	is.True(s.count("/image") < 200)
 	is.True(s.requestsBesidesImages() <= requestsToOpen)
-	for _, count := range []string{"400+ symbols", "600+ symbols", "800+ symbols", "1,000+ symbols", "1,000 symbols"} {
-		eval[any](b, inPalette(`(root.querySelector("ul").scrollTop = 1e6, null)`))
-		b.wait(inPalette(`root.querySelector("p").innerText === ` + quote(count)))
-	}
+	b.wait(inPalette(`(root.querySelector("ul").scrollTop = 1e6, root.querySelector("p").innerText === "1,000 symbols")`))
 	b.wait(inPalette(`root.querySelector("ul").scrollTop > 0`))
 	eval[any](b, inPalette(`(root.querySelector("ul").focus(), null)`))
 	b.typeKeys(kb.End)
@@ -308,5 +305,5 @@ func TestPicker_ShownFolderIsDeleted(t *testing.T) {
 	b.wait(inPalette(`options.length === 1 && options[0].innerText.trim() === "Centrifugal"`))
 	is.NoErr(s.Symbols.DeleteFolder(t.Context(), pumps.ID, symbols.Any, 0))
 	b.wait(inPalette(`root.querySelector("select").selectedOptions[0].text === "Valves"`))
-	b.wait(inPalette(`options.map((one) => one.innerText.trim()).join() === "Ball,Check"`))
+	b.wait(inPalette(`options.map((one) => one.textContent.trim()).join() === "Ball,Check"`))
 }
