@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/canvasback/httpapi/internal/budget"
+	"example.com/canvasback/httpapi/internal/stream"
 )
 
 // bodyWindow is the time in which the client of a request must send as much of its
@@ -165,4 +166,9 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader) {
 		}
 	}
 	w.Header().Set("Connection", "close")
+	if r.Close && r.Header.Get("Expect") == "" {
+		// After its own limit net/http lets the client read the response. Otherwise it would
+		// close the connection at once, which discards the response while the body arrives.
+		http.MaxBytesReader(stream.Innermost(w), io.NopCloser(body), 0).Read(make([]byte, 1))
+	}
 }

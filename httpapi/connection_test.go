@@ -338,3 +338,22 @@ func TestDrain_UnreadBody(t *testing.T) {
 		})
 	}
 }
+
+// TestDrain_LargeBodyOfLastRequest has clients that keep no connection, as nginx by default.
+func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for key, want := range map[string]int{"wrong": 401, h.rawKey: 413} {
+		for range 8 {
+			request, err := http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20)))
+			is.NoErr(err)
+			request.Header.Set("X-Api-Key", key)
+			response, err := client.Do(request)
+			is.NoErr(err)
+			response.Body.Close()
+			is.Equal(response.StatusCode, want)
+		}
+	}
+}

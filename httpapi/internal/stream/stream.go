@@ -56,7 +56,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		chunkSize:     ChunkSize,
 		http2:         r.ProtoMajor > 1,
 		serverTimeout: server != nil && server.WriteTimeout > 0,
-		noFlush:       !canFlush(innermost(w)),
+		noFlush:       !canFlush(Innermost(w)),
 	}
 	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
@@ -84,7 +84,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 // Buffers reports whether w probably holds the response in memory, like that of
 // [http.TimeoutHandler]: it can neither flush nor set deadlines.
 func Buffers(w http.ResponseWriter) bool {
-	w = innermost(w)
+	w = Innermost(w)
 	_, deadlines := w.(interface{ SetWriteDeadline(time.Time) error })
 	return !deadlines && !canFlush(w)
 }
@@ -279,9 +279,9 @@ func setLinger(conn net.Conn, seconds int) {
 	}
 }
 
-// innermost returns the ResponseWriter of the server, or of a middleware that hides
+// Innermost returns the ResponseWriter of the server, or of a middleware that hides
 // it.
-func innermost(w http.ResponseWriter) http.ResponseWriter {
+func Innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
