@@ -185,8 +185,8 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 	}
 }
 
-// resolveOnce shares a call among the requests for one source. Each waits for it, also when
-// its client has left, and for OpenTimeout even if the application ignores the context.
+// resolveOnce shares a call among the requests for one source. Each waits for it, at most
+// OpenTimeout, even if its client has left or the application ignores the context.
 func (s *Service) resolveOnce(ctx context.Context, source string) (*Export, error) {
 	wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
 	defer cancel()

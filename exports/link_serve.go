@@ -219,7 +219,7 @@ func (l *Link) outdated() bool {
 // plan.
 //
 // If a file that was available cannot be reached for the moment, renew returns the
-// error and the link keeps its plan.
+// error and the link keeps its plan. A request lasts until its plan is made, even if ctx ends.
 func (l *Link) renew(ctx context.Context) (*Link, error) {
 	return share(context.WithoutCancel(ctx), l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
 }

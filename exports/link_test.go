@@ -280,7 +280,7 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 }
 
 // TestLink_RenewalCountsAsARequest ends requests for old links. Their plans are made
-// nevertheless, but none when its request has ended.
+// nevertheless, before the requests end.
 func TestLink_RenewalCountsAsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)

@@ -39,7 +39,7 @@ func (unreadable) Close() error { return nil }
 
 // Read reads at BodyRate at least: each window has a deadline for as much as that requires.
 func (b *requestBody) Read(p []byte) (int, error) {
-	expected := b.call.r.ContentLength != 0 || b.call.r.ProtoMajor > 1 // where an empty one must end, too
+	expected := b.call.r.ContentLength != 0 || b.call.r.ProtoMajor > 1 // over HTTP/2 an empty one may not end
 	if rate := b.call.api.options.Limits.BodyRate; b.missing <= 0 && rate >= 0 && expected {
 		b.missing = rate * int64(bodyWindow/time.Second)
 		deadline := time.Now().Add(bodyWindow)
@@ -166,9 +166,9 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader) {
 		}
 	}
 	w.Header().Set("Connection", "close")
-	if r.Close && r.Header.Get("Expect") == "" {
-		// After its own limit net/http lets the client read the response. Otherwise it would
-		// close the connection at once, which discards the response while the body arrives.
+	if timed && r.Close && r.Header.Get("Expect") == "" {
+		// A body beyond a limit of net/http makes it wait before it closes the connection, which
+		// would discard the response while the body arrives. The limit is 0.
 		http.MaxBytesReader(stream.Innermost(w), io.NopCloser(body), 0).Read(make([]byte, 1))
 	}
 }

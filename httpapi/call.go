@@ -31,7 +31,7 @@ type call struct {
 	inherited   bool     // outer has verified the client key, and the request has no other keys
 	key         keys.Key // if verified
 	hasTenant   bool     // the route is about records of a tenant
-	tenant      string   // of the key, if hasTenant
+	tenant      string   // of the verified key, if hasTenant
 	verified    bool     // by api; false with open client routes
 
 	route   string // in the route table, or r.Pattern of the application's own routes

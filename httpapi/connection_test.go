@@ -357,3 +357,17 @@ func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestDrain_WithoutDeadlines has a middleware that hides the deadlines of the server, and a
+// body that does not arrive.
+func TestDrain_WithoutDeadlines(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t, func(*httpapi.Options) {})
+	h.listen(http.TimeoutHandler(httpapi.Handler(&h.options), testTimeout, ""))
+	conn := h.dial()
+	fmt.Fprint(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: wrong\r\nContent-Length: 1000\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	is.NoErr(err)
+	is.Equal(response.StatusCode, 401)
+}

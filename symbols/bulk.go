@@ -42,7 +42,9 @@ func (f BulkFields) check() error {
 
 // apply sets the fields of a symbol.
 func (f BulkFields) apply(info *SymbolInfo) (err error) {
-	info.FolderID = *cmp.Or(f.FolderID, &info.FolderID)
+	if f.FolderID != nil {
+		info.FolderID = *f.FolderID
+	}
 	tags := slices.DeleteFunc(info.Tags.List(), func(tag string) bool { return slices.Contains(f.RemoveTags, tag) })
 	for _, tag := range f.AddTags {
 		if !slices.Contains(tags, tag) {

@@ -97,7 +97,10 @@ export type ErrorCode =
 /** Returns the JSON of a response to `request`. It rejects like a method. */
 export function readJSON(response: Response, signal?: AbortSignal): Promise<any>;
 
-/** Lets the browser download from the absolute URL of a download link, as `download` does. */
+/**
+ * Lets the browser download from the absolute URL of a download link, as `download` does. The
+ * name of a file from another origin is that of the response.
+ */
 export function openDownload(url: string, fileName: string): void;
 
 export function createClient(options?: ClientOptions): Client;

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ func TestConfigurePool_SetsDefaults(t *testing.T) {
 	}{
 		"postgres://a/db":                                {2 * time.Second, false},
 		"postgres://a/db?connect_timeout=7":              {7 * time.Second, false},
+		"postgres://a/db?description_cache_capacity=0":   {2 * time.Second, false},
 		"postgres://a,b/db?sslmode=prefer":               {2 * time.Second, true},
 		"postgres://a/db?sslmode=prefer":                 {2 * time.Second, false},
 		"postgres://a:1,a:2/db?target_session_attrs=any": {2 * time.Second, true},
@@ -33,7 +36,20 @@ func TestConfigurePool_SetsDefaults(t *testing.T) {
 		is.Equal(config.ConnConfig.ConnectTimeout, test.timeout)
 		is.Equal(config.ConnConfig.ValidateConnect != nil, test.several)
 		is.Equal(config.BeforeConnect != nil, test.several)
+		is.True(config.ConnConfig.DescriptionCacheCapacity > 0)
 	}
+}
+
+// TestConfigurePool_SendsUTF8 has a database with the client_encoding of another application.
+func TestConfigurePool_SendsUTF8(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	dsn := pgtest.Database(t)
+	execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET client_encoding TO LATIN1`)
+	var length int
+	pool := connectWith(t, dsn, postgres.ConfigurePool)
+	is.NoErr(pool.QueryRow(t.Context(), `SELECT length($1::text)`, "ü").Scan(&length))
+	is.Equal(length, 1)
 }
 
 // TestConfigurePool_FrozenHostDelaysNothing waits an hour for a host, which would time

@@ -116,11 +116,11 @@ func TestStorage_PassesBehindPooler(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			dsn := pgtest.Database(t)
-			for _, setting := range []string{"bytea_output TO escape", "DateStyle TO German", "client_encoding TO LATIN1"} {
+			for _, setting := range []string{"bytea_output TO escape", "DateStyle TO German"} {
 				execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET `+setting)
 			}
 			var log syncBuffer
-			s := newSchemas(connectWith(t, startPooler(t, dsn, keepsStatements, oldest), postgres.ConfigurePool))
+			s := newSchemas(connect(t, startPooler(t, dsn, keepsStatements, oldest)))
 			open := func(fence postgres.Fence) func(testing.TB) storagetest.Harness {
 				return func(t testing.TB) storagetest.Harness {
 					options := s.take(t)

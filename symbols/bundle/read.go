@@ -124,7 +124,8 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	return nil
 }
 
-// charge counts n bytes of the contents. What is small in an archive may be in each symbol.
+// charge counts n bytes of the contents. What an archive has once, such as a path or an
+// author, each symbol may repeat.
 func (r *reader) charge(n int64) error {
 	if r.dataRemaining -= n; r.dataRemaining < 0 {
 		return tooLarge("too large: the symbols have too much data")

@@ -70,8 +70,8 @@ func (m *member) addReady(discard func()) {
 	m.ready = append(m.ready, discard)
 }
 
-// stalled returns a function that discards the last file of the queue that has stalled
-// longest, or nil. The caller holds the lock.
+// stalled returns a function that discards the file that the queue which has stalled longest
+// has prefetched last, unless the consumer has received it, or nil. The caller holds the lock.
 func (b *Budget) stalled() (discard func()) {
 	var longest *member
 	for m := range b.members {

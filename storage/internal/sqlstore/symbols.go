@@ -235,7 +235,8 @@ var errMoved = errors.New("storage: a symbol was moved")
 
 // retryMoved calls try again while symbols are moved. A change must lock the folders before
 // the symbols, but learns the folders from the symbols. So it reads without locks, and writes
-// only if the versions are unchanged; otherwise it starts over.
+// only if the versions are unchanged; otherwise it starts over. UpdateSymbol first reads again
+// with the lock, and starts over if the folder is another one.
 func retryMoved(try func() error) error {
 	err := try()
 	for errors.Is(err, errMoved) {
@@ -277,18 +278,20 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 		if err != nil || symbol == stored {
 			return err
 		}
-		return s.update(ctx, []int64{stored.FolderID}, []int64{symbol.FolderID}, func(tx Tx) (int64, error) {
+		left, entered := stored.FolderID, symbol.FolderID
+		return s.update(ctx, []int64{left}, []int64{entered}, func(tx Tx) (int64, error) {
 			affected, err := s.store(ctx, tx, &symbol)
 			if err != nil || affected > 0 {
 				return affected, err
 			}
 			// Others have changed it since. If it is in the same folder, none can now.
+			symbol = symbols.Symbol{} // frees the data
 			current, err := One(tx.QueryRow(ctx, selectSymbol, s.Of, id, math.MaxInt32), scanSymbol)
-			if err != nil || current.FolderID != stored.FolderID {
+			if err != nil || current.FolderID != left {
 				return 0, err
 			}
 			next, err := changed(current, change)
-			if err != nil || next.FolderID != symbol.FolderID {
+			if err != nil || next.FolderID != entered {
 				return 0, err
 			}
 			if symbol = next; symbol == current {

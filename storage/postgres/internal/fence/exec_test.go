@@ -267,6 +267,29 @@ func TestExec_DiscardsPreparedStatements(t *testing.T) {
 	is.True(prepared > 100 && prepared <= 513) // that of this query too
 }
 
+// TestExec_IgnoresOutputSettings reads values, in text that other applications have chosen,
+// with and without prepared statements.
+func TestExec_IgnoresOutputSettings(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool, conn := acquire(t)
+	_, err := conn.Exec(t.Context(), `SET bytea_output = escape`)
+	is.NoErr(err)
+	_, err = conn.Exec(t.Context(), `SET DateStyle = German`)
+	is.NoErr(err)
+	for _, prepare := range []bool{true, false} {
+		f := fence.New(fence.Options{Prepare: prepare, Table: "shared", Logger: slog.New(slog.DiscardHandler)})
+		var digest []byte
+		var at time.Time
+		result, err := f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT '\xc80102'::bytea, to_timestamp(1)`, Read: true})
+		is.NoErr(err)
+		is.NoErr(result.Scan(&digest, &at))
+		is.Equal(digest, []byte{200, 1, 2})
+		is.Equal(at.Unix(), int64(1))
+	}
+	pool.Reset()
+}
+
 // prepareMany prepares as many statements as a connection keeps, without the last few.
 func prepareMany(t *testing.T, f *fence.Fence, conn *pgx.Conn, without int) {
 	t.Helper()

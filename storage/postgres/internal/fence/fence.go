@@ -167,8 +167,8 @@ func (f *Fence) LosesStatements(ctx context.Context, err error) bool {
 	return true
 }
 
-// Args returns the arguments for a statement of pgx, after an option to prepare nothing
-// behind such a pooler.
+// Args returns the arguments for a statement of pgx, after an option to keep no
+// prepared statement on the server behind such a pooler.
 func (f *Fence) Args(args []any) []any {
 	if !f.pooled.Load() {
 		return args
