@@ -255,18 +255,18 @@ func (b *Batch) plan(took time.Duration) {
 	names := filename.NewDedup(manifestName)
 	skipped := slices.Clone(b.skipped)
 	var entries []zipstream.Entry
-	outcome := prefetch.Outcome[batchFile]{Result: b.file} // of the current item
+	file := b.file // of the current item
 	for i := b.current; i < len(b.items); i++ {
 		err := b.items[i].Err
 		if err == nil && i > b.current {
-			outcome, rest = rest[0], rest[1:]
-			err = openError(outcome.Err, nil)
+			file, err = rest[0].Result, openError(rest[0].Err, nil)
+			rest = rest[1:]
 		}
 		if err != nil {
 			skipped = append(skipped, newSkipped(b.items[i].SourceURL, err))
 			continue
 		}
-		entry := b.entry(i, outcome.Result, names)
+		entry := b.entry(i, file, names)
 		if entry.Size < 0 {
 			return
 		}

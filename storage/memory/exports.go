@@ -62,7 +62,7 @@ func (s exportStore) List(ctx context.Context, filter exports.Filter, r exports.
 func (s exportStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
 	return read(ctx, s.db, func() ([]exports.Export, error) {
 		var found []exports.Export
-		for _, source := range slices.Compact(slices.Sorted(slices.Values(sources))) {
+		for _, source := range slices.Compact(slices.Sorted(slices.Values(sources))) { // each once
 			if id, ok := s.db.sources[tenantSource{tenant, source}]; ok {
 				found = append(found, s.db.exports[id])
 			}

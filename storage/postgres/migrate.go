@@ -75,7 +75,7 @@ func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // of the role
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // whatever the role has
 			return err
 		}
 		if err := lockSchema(ctx, tx, schema); err != nil {

@@ -44,7 +44,8 @@
 //
 // The entries of a draw.io library become symbols if they are images: as data URLs, or
 // in the style of the only image cell of a diagram. Icons of an Iconify set and their
-// aliases become SVGs. Size, license and author are in the meta of the symbols.
+// aliases become SVGs. Size, license and author are in the meta of the symbols;
+// license and author are cut to 255 characters.
 //
 // Width and height are those of [picture.Size].
 //

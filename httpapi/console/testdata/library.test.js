@@ -51,6 +51,16 @@ class fakeAPI {
 	}.bind(this);
 }
 
+// gated returns a loaded library. What it reads behind a first page comes when go is called.
+async function gated() {
+	const api = new fakeAPI();
+	let go;
+	api.gate = new Promise((resolve) => (go = resolve));
+	const library = createLibrary(api, 1);
+	await library.load();
+	return { api, library, go };
+}
+
 async function openValves() {
 	const api = new fakeAPI();
 	const library = createLibrary(api, 1);
@@ -113,11 +123,7 @@ test("a search loads further pages on request", async () => {
 });
 
 test("changes of this page while a folder is read stay", async () => {
-	const api = new fakeAPI();
-	let go;
-	api.gate = new Promise((resolve) => (go = resolve));
-	const library = createLibrary(api, 1);
-	await library.load();
+	const { api, library, go } = await gated();
 	const opening = library.open({ folder: library.named(1), text: "" });
 	await later(); // the first page is read
 	const [gate, ball] = library.found.value;
@@ -208,11 +214,7 @@ test("pictures are found in the files of an import", async () => {
 });
 
 test("a change while a folder is read is noticed", async () => {
-	const api = new fakeAPI();
-	let go;
-	api.gate = new Promise((resolve) => (go = resolve));
-	const library = createLibrary(api, 1);
-	await library.load();
+	const { api, library, go } = await gated();
 	const opening = library.open({ folder: library.named(1), text: "" });
 	await later(); // the first page is read
 	api.symbols[0] = { ...api.symbols[0], name: "Gate 2", updatedAt: "2" }; // another process
@@ -225,11 +227,7 @@ test("a change while a folder is read is noticed", async () => {
 });
 
 test("a folder created before the stream is open is noticed", async () => {
-	const api = new fakeAPI();
-	let go;
-	api.gate = new Promise((resolve) => (go = resolve));
-	const library = createLibrary(api, 1);
-	await library.load(); // symbols.js: load, listen, open
+	const { api, library, go } = await gated(); // symbols.js: load, listen, open
 	api.folders = [...api.folders, { id: 2, name: "Pumps" }]; // another process
 	const opening = library.open({ folder: library.named(1), text: "" });
 	library.notice({ folders: true, folderIds: null }); // the notice at the beginning of a stream

@@ -267,12 +267,12 @@ func TestExec_DiscardsPreparedStatements(t *testing.T) {
 	is.True(prepared > 100 && prepared <= 513) // that of this query too
 }
 
-// TestExec_IgnoresOutputSettings reads values, in text that other applications have chosen,
-// with and without prepared statements.
+// TestExec_IgnoresOutputSettings reads values whose text another application has changed by
+// settings, with and without prepared statements.
 func TestExec_IgnoresOutputSettings(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	pool, conn := acquire(t)
+	_, conn := acquire(t)
 	_, err := conn.Exec(t.Context(), `SET bytea_output = escape`)
 	is.NoErr(err)
 	_, err = conn.Exec(t.Context(), `SET DateStyle = German`)
@@ -287,7 +287,6 @@ func TestExec_IgnoresOutputSettings(t *testing.T) {
 		is.Equal(digest, []byte{200, 1, 2})
 		is.Equal(at.Unix(), int64(1))
 	}
-	pool.Reset()
 }
 
 // prepareMany prepares as many statements as a connection keeps, without the last few.
