@@ -144,6 +144,7 @@ func TestOpener_OpenRejectsResponse(t *testing.T) {
 		"redirect without Location": respond(302),
 		"redirect to invalid URL":   respond(302, "Location", "http://a b/?secret"),
 		"Content-Encoding":          respond(200, "Content-Encoding", "br"),
+		"two in Content-Encoding":   respond(200, "Content-Encoding", "gzip, aws-chunked"),
 		"two Content-Encodings":     respond(200, "Content-Encoding", "identity", "Content-Encoding", "gzip"),
 		"unrequested gzip": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")

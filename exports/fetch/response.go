@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +38,9 @@ func parsePart(response *http.Response, first int64) (p part, err error) {
 	default:
 		err = newStatusError(response)
 	}
-	for _, coding := range response.Header.Values("Content-Encoding") {
-		if err == nil && coding != "" && !strings.EqualFold(coding, "identity") {
+	for coding := range strings.SplitSeq(strings.Join(response.Header.Values("Content-Encoding"), ","), ",") {
+		coding = strings.ToLower(strings.TrimSpace(coding)) // some object stores keep aws-chunked from the upload
+		if err == nil && !slices.Contains([]string{"", "identity", "aws-chunked"}, coding) {
 			err = fmt.Errorf("unexpected Content-Encoding %q", coding)
 		}
 	}
@@ -50,6 +52,8 @@ func parsePartial(response *http.Response, first int64) (part, error) {
 	p, ok := parseContentRange(header)
 	mediaType := strings.ToLower(response.Header.Get("Content-Type"))
 	switch {
+	case !ok && strings.HasSuffix(header, "/0"): // an empty file has no range
+		return part{}, errNoRange
 	case !ok, p.first != first, response.ContentLength >= 0 && response.ContentLength != p.length,
 		strings.HasPrefix(mediaType, "multipart/byteranges"):
 		return part{}, fmt.Errorf("unexpected Content-Range %q", header)

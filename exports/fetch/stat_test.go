@@ -52,6 +52,8 @@ func TestOpener_Stat(t *testing.T) {
 		"200 without content":           {[]string{"200 OK\r\nETag: \"1\"\r\nContent-Length: 36\r\n\r\n"}, 36, `"1"`, 1},
 		"200 of empty file":             {[]string{"200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"}, 0, `"1"`, 1},
 		"416 of empty file":             {[]string{notSatisfiable, "200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"}, 0, `"1"`, 2},
+		"206 of empty file":             {[]string{"206 Yes\r\nContent-Range: bytes 0-0/0\r\nContent-Length: 0\r\n\r\n", "200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"}, 0, `"1"`, 2},
+		"encoded for the upload":        {[]string{"200 OK\r\nETag: \"1\"\r\nContent-Length: 36\r\nContent-Encoding: identity, AWS-chunked\r\n\r\n"}, 36, `"1"`, 1},
 		"416 of other file":             {[]string{notSatisfiable, complete}, 36, `"1"`, 2},
 		"redirect":                      {[]string{"302 Found\r\nLocation: /x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", firstByte}, 36, `"1"`, 2},
 		"503":                           {[]string{"503 No\r\nContent-Length: 0\r\n\r\n", firstByte}, 36, `"1"`, 2},
