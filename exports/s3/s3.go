@@ -176,7 +176,7 @@ func (o *Opener) CloseIdleConnections() { o.fetcher.CloseIdleConnections() }
 // findObject returns the object at a URL. It reports false if the URL is not one of
 // a bucket in [Options.Buckets]. The object may still not be allowed.
 func (o *Opener) findObject(u *url.URL) (object, bool) {
-	if u.Query().Has("X-Amz-Signature") {
+	if q := u.Query(); q.Has("X-Amz-Signature") || q.Has("X-Goog-Signature") || q.Has("Signature") {
 		return object{}, false
 	}
 	version := u.Query().Get(versionID)

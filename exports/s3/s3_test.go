@@ -122,7 +122,8 @@ func TestOpener_RejectsURL(t *testing.T) {
 		base + "/other/a", base + "//plans/a", base + "/plan/a", base + "/", base, base + "/plans", base + "/%2e%2e/plans/a", base + "/./plans/a",
 		"https" + strings.TrimPrefix(base, "http") + "/plans/a", "http://127.0.0.1/plans/a", "http://127.0.0.1:1/plans/a", "http://plans.127.0.0.1/a",
 		"http://localhost" + base[strings.LastIndex(base, ":"):] + "/plans/a", "https://s3.amazonaws.com/plans/a", "http://169.254.169.254/plans/a",
-		base + "/plans/a?X-Amz-Signature=0", "s3://plans/a?X-Amz-Signature=0",
+		base + "/plans/a?X-Amz-Signature=0", "s3://plans/a?X-Amz-Signature=0", base + "/plans/a?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Signature=0",
+		base + "/plans/a?AWSAccessKeyId=k&Expires=1&Signature=0", base + "/plans/a?GoogleAccessId=k&Expires=1&Signature=0",
 	} {
 		t.Log(rawURL)
 		u := parse(t, rawURL)
