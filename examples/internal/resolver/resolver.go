@@ -50,6 +50,7 @@ func (r *Resolver) Resolve(ctx context.Context, in exports.ResolveRequest) (reso
 	if err != nil {
 		return resolved, err
 	}
+	request.Header["Idempotency-Key"] = nil // not sent: a request may be repeated if a kept connection is closed
 	request.Header.Set("Content-Type", "application/json")
 	if r.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+r.Token)
