@@ -10,8 +10,9 @@
 // /srv/exports/2024/plan.pdf. The Opener sends no request, and nothing serves the
 // files at these URLs: clients download them, or get a download link.
 //
-// Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its
-// directory. Names that begin with a dot do not exist. Whoever may register exports
+// Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its directory.
+// A Root follows relative ones within it, and no absolute ones. Names that begin with a
+// dot do not exist. Whoever may register exports
 // can download every other file of the file system.
 //
 // # Changes
