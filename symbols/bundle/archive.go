@@ -6,7 +6,13 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/unicode/norm"
 )
 
 // archive is a zip from an untrusted source: the sizes in its headers are compared
@@ -41,6 +47,7 @@ func openArchive(data []byte, options Options) (*archive, error) {
 	// Overlapping entries would decompress the same bytes many times.
 	unused := uint64(len(data))
 	for _, entry := range z.File {
+		entry.Name = zipName(entry)
 		if entry.CompressedSize64 > unused {
 			return nil, invalid("the archive is not a zip: its entries are larger than the archive")
 		}
@@ -48,6 +55,17 @@ func openArchive(data []byte, options Options) (*archive, error) {
 	}
 	a.entries = z.File
 	return a, nil
+}
+
+// zipName returns the name of an entry: as in a manifest, with slashes and in NFC. It is
+// in code page 437 if it is not in UTF-8.
+func zipName(entry *zip.File) string {
+	const utf8Flag = 1 << 11
+	name := entry.Name
+	if entry.Flags&utf8Flag == 0 && !utf8.ValidString(name) {
+		name, _ = charmap.CodePage437.NewDecoder().String(name) // it has a character for each byte
+	}
+	return norm.NFC.String(strings.ReplaceAll(name, `\`, "/"))
 }
 
 const (
@@ -91,6 +109,8 @@ func (a *archive) decompress(entry *zip.File, maxSize int64) ([]byte, error) {
 	switch {
 	case entry.Flags&encrypted != 0:
 		return nil, fileError("encrypted")
+	case entry.Mode()&fs.ModeSymlink != 0:
+		return nil, fileError("a symbolic link")
 	case entry.Method != zip.Store && entry.Method != zip.Deflate:
 		return nil, fileError("unsupported compression method")
 	}

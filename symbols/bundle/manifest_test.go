@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/matryer/is"
+	"golang.org/x/text/unicode/norm"
 
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -34,6 +35,27 @@ func TestRead_RepackedBundle(t *testing.T) {
 	is.Equal(contents.Files[0].Name, "Symbols/drawing.svg") // in the order of the manifest
 	is.Equal(contents.Files[0].Symbol.Data, viewerData("drawing", "image/svg+xml", drawing))
 	is.Equal(contents.Files[1], bundle.File{Name: "Symbols/text.txt", Symbol: symbols.NewSymbol{Name: "text", Type: "text/plain", Data: "hello"}})
+}
+
+// TestRead_BundleRepackedElsewhere has names as programs of macOS and Windows write them.
+func TestRead_BundleRepackedElsewhere(t *testing.T) {
+	t.Parallel()
+	files := unzip(t, writeBundle(t, "F", symbols.NewSymbol{Name: "Ventil für Öl", Type: "text/plain", Data: "hello"}))
+	for program, rename := range map[string]func(string) string{
+		"NFD":          norm.NFD.String,
+		"code page":    func(name string) string { return strings.NewReplacer("ü", "\x81", "Ö", "\x99").Replace(name) },
+		"backslash":    func(name string) string { return strings.ReplaceAll(name, "/", `\`) },
+		"no directory": func(name string) string { return strings.TrimPrefix(name, "F/") },
+	} {
+		var repacked []file
+		for _, f := range files {
+			repacked = append(repacked, file{name: rename("F/" + f.name), content: f.content})
+		}
+		contents, err := bundle.Read(t.Context(), zipOf(t, repacked...), nil)
+		if err != nil || contents.Files[0].Symbol.Data != "hello" {
+			t.Errorf("%s: %s", program, rejections(err))
+		}
+	}
 }
 
 func TestRead_RejectsChangedBundle(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding/charmap"
-
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/picture"
 )
@@ -199,21 +197,21 @@ func (r *reader) readPlain(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name := zipName(entry)
+		name := entry.Name
 		if r.skipIfSystemFile(name) {
 			continue
 		}
 		var content []byte
 		var err error
 		switch {
-		case seen[entry.Name]:
+		case seen[name]:
 			err = fileError("more than one file has this name")
 		case !utf8.ValidString(name):
 			err = fileError("name is not in UTF-8")
 		default:
 			content, err = r.decompress(entry, r.options.Limits.Symbol)
 		}
-		seen[entry.Name] = true
+		seen[name] = true
 		if err := r.readFile(name, content, err); err != nil {
 			return err
 		}
@@ -272,22 +270,12 @@ func beginsWith(content []byte, text string) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(content, " \t\r\n\ufeff"), []byte(text))
 }
 
-// zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
-func zipName(entry *zip.File) string {
-	const utf8Flag = 1 << 11
-	if entry.Flags&utf8Flag != 0 || utf8.ValidString(entry.Name) {
-		return entry.Name
-	}
-	name, _ := charmap.CodePage437.NewDecoder().String(entry.Name) // it has a character for each byte
-	return name
-}
-
-// splitPath returns the folders and the last element of a path. Some programs separate
-// elements with a backslash.
+// splitPath returns the folders and the last element of a path.
 func splitPath(name string) (folders []string, base string) {
-	at := strings.LastIndexAny(name, `/\`) + 1
-	folders = strings.FieldsFunc(name[:at], func(r rune) bool { return r == '/' || r == '\\' })
-	return slices.DeleteFunc(folders, func(folder string) bool { return folder == "." || folder == ".." }), name[at:]
+	directory, base := path.Split(name)
+	return slices.DeleteFunc(strings.Split(directory, "/"), func(folder string) bool {
+		return folder == "" || folder == "." || folder == ".."
+	}), base
 }
 
 // findManifest returns the manifest of a bundle, which may be in a top-level

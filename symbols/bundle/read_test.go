@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestRead_PlainZip(t *testing.T) {
 	}
 	is.Equal(names, []string{
 		"valves/Gate valve.svg | Gate valve | image/svg+xml",
-		`windows\Globe & ball.SVG | Globe & ball | image/svg+xml`,
+		"windows/Globe & ball.SVG | Globe & ball | image/svg+xml",
 		"photo.v2.png | photo.v2 | image/png",
 		"other/photo.v2.png | photo.v2 | image/png",
 		"../../x.png | x | image/png",
@@ -119,6 +120,8 @@ func TestRead_SVGOfDrawingPrograms(t *testing.T) {
 <svg xmlns="&ns_svg;" xmlns:xlink="&ns_xlink;" width="10" height="10"><g id="&#xe9;"/></svg>`,
 		"<?xml version='1.0' encoding='ISO-8859-1'?>\r\n<!-- \xe9 -->\r\n\r <svg/>\r\n",
 		`<?xml version="1.0" encoding="ISO-8859-1"?><svg width="1" height="1"><text>` + "caf\xe9" + `</text></svg>`,
+		`<?xml version="1.1"?><svg/>`,
+		strings.Repeat("\n", 70) + drawing,
 		`<s:svg xmlns:s="http://www.w3.org/2000/svg"><s:style><![CDATA[ a > b { } ]]></s:style></s:svg>`,
 	} {
 		if _, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: content}), nil); err != nil {
@@ -166,39 +169,41 @@ func TestRead_RejectsFiles(t *testing.T) {
 	t.Parallel()
 	image := pngOf(t, 20, 10)
 	for want, f := range map[string]file{
-		"a.gif: broken GIF":                               {name: "a.gif", content: "GIF89a"},
-		"svg: neither a picture nor a library":            {name: "svg", content: drawing},
-		"a.svgz: neither a picture nor a library":         {name: "a.svgz", content: drawing},
-		"a.svg: not an SVG":                               {name: "a.svg", content: "<html/>"},
-		"b.svg: not an SVG":                               {name: "b.svg", content: `<svg xmlns="http://www.w3.org/1999/xhtml"/>`},
-		"c.svg: broken SVG: it is not well-formed XML":    {name: "c.svg", content: ""},
-		"d.svg: broken SVG: it is not well-formed XML":    {name: "d.svg", content: drawing[:len(drawing)-3]},
-		"e.svg: broken SVG: it is not well-formed XML":    {name: "e.svg", content: drawing + drawing},
-		"f.svg: broken SVG: it is not well-formed XML":    {name: "f.svg", content: drawing + "text"},
-		"g.svg: broken SVG: it is not well-formed XML":    {name: "g.svg", content: "<svg>&nbsp;</svg>"},
-		"h.svg: broken SVG: it is not well-formed XML":    {name: "h.svg", content: "<svg>\xff</svg>"},
-		"i.svg: a PNG, not an SVG":                        {name: "i.svg", content: image},
-		"a.png: an SVG, not a PNG":                        {name: "a.png", content: drawing},
-		"i.png: not a PNG":                                {name: "i.png", content: "text"},
-		"b.png: broken PNG":                               {name: "b.png", content: image[:len(image)-1]},
-		"c.png: broken PNG":                               {name: "c.png", content: image[:45]},
-		"d.png: broken PNG":                               {name: "d.png", content: strings.Replace(image, "IDAT", "IDOT", 1)},
-		"e.png: broken PNG":                               {name: "e.png", content: image[:8] + image[33:]},
-		"f.png: broken PNG":                               {name: "f.png", content: image[:8] + "\xff\xff\xff\xff" + image[12:]},
-		"g.png: broken PNG":                               {name: "g.png", content: image[:33] + image[len(image)-12:]},
-		"h.png: broken PNG":                               {name: "h.png", content: strings.Replace(image, "\x14", "\x15", 1)},
-		".png: name must not be empty":                    {name: ".png", content: image},
-		"x/ .png: name must not be empty":                 {name: "x/ .png", content: image},
-		"\x00.png: name must not contain a NUL character": {name: "\x00.png", content: image},
-		"\u00a0.png: name must not be empty":              {name: "\xff.png", content: image},
-		"crc.png: damaged":                                {name: "crc.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32++ }},
-		"crc0.png: damaged":                               {name: "crc0.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32 = 0 }},
-		"short.png: damaged":                              {name: "short.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64-- }},
-		"long.png: damaged":                               {name: "long.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64++ }},
-		"deflate.png: damaged":                            {name: "deflate.png", content: image, alter: func(h *zip.FileHeader) { h.Method = zip.Deflate }},
-		"bzip2.png: unsupported compression method":       {name: "bzip2.png", content: image, alter: func(h *zip.FileHeader) { h.Method = 12 }},
-		"secret.png: encrypted":                           {name: "secret.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1 }},
-		"aes.png: encrypted":                              {name: "aes.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1; h.Method = 99 }},
+		"a.gif: broken GIF":                                                    {name: "a.gif", content: "GIF89a"},
+		"svg: neither a picture nor a library":                                 {name: "svg", content: drawing},
+		"a.svgz: neither a picture nor a library":                              {name: "a.svgz", content: drawing},
+		"a.svg: not an SVG":                                                    {name: "a.svg", content: "<html/>"},
+		"b.svg: not an SVG":                                                    {name: "b.svg", content: `<svg xmlns="http://www.w3.org/1999/xhtml"/>`},
+		"c.svg: broken SVG: it is not well-formed XML":                         {name: "c.svg", content: ""},
+		"d.svg: broken SVG: it is not well-formed XML":                         {name: "d.svg", content: drawing[:len(drawing)-3]},
+		"e.svg: broken SVG: it is not well-formed XML":                         {name: "e.svg", content: drawing + drawing},
+		"f.svg: broken SVG: it is not well-formed XML":                         {name: "f.svg", content: drawing + "text"},
+		"g.svg: broken SVG: it is not well-formed XML":                         {name: "g.svg", content: "<svg>&nbsp;</svg>"},
+		"h.svg: an SVG in an encoding that is not supported; save it in UTF-8": {name: "h.svg", content: "<svg>\xff</svg>"},
+		"j.svg: an SVG in an encoding that is not supported; save it in UTF-8": {name: "j.svg", content: `<?xml version="1.0" encoding="Shift_JIS"?><svg>` + "\x83\x6f</svg>"},
+		"a.svg: a symbolic link":                                               {name: "a.svg", content: "b.svg", alter: func(h *zip.FileHeader) { h.SetMode(fs.ModeSymlink | 0o777) }},
+		"i.svg: a PNG, not an SVG":                                             {name: "i.svg", content: image},
+		"a.png: an SVG, not a PNG":                                             {name: "a.png", content: drawing},
+		"i.png: not a PNG":                                                     {name: "i.png", content: "text"},
+		"b.png: broken PNG":                                                    {name: "b.png", content: image[:len(image)-1]},
+		"c.png: broken PNG":                                                    {name: "c.png", content: image[:45]},
+		"d.png: broken PNG":                                                    {name: "d.png", content: strings.Replace(image, "IDAT", "IDOT", 1)},
+		"e.png: broken PNG":                                                    {name: "e.png", content: image[:8] + image[33:]},
+		"f.png: broken PNG":                                                    {name: "f.png", content: image[:8] + "\xff\xff\xff\xff" + image[12:]},
+		"g.png: broken PNG":                                                    {name: "g.png", content: image[:33] + image[len(image)-12:]},
+		"h.png: broken PNG":                                                    {name: "h.png", content: strings.Replace(image, "\x14", "\x15", 1)},
+		".png: name must not be empty":                                         {name: ".png", content: image},
+		"x/ .png: name must not be empty":                                      {name: "x/ .png", content: image},
+		"\x00.png: name must not contain a NUL character":                      {name: "\x00.png", content: image},
+		"\u00a0.png: name must not be empty":                                   {name: "\xff.png", content: image},
+		"crc.png: damaged":                                                     {name: "crc.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32++ }},
+		"crc0.png: damaged":                                                    {name: "crc0.png", content: image, alter: func(h *zip.FileHeader) { h.CRC32 = 0 }},
+		"short.png: damaged":                                                   {name: "short.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64-- }},
+		"long.png: damaged":                                                    {name: "long.png", content: image, alter: func(h *zip.FileHeader) { h.UncompressedSize64++ }},
+		"deflate.png: damaged":                                                 {name: "deflate.png", content: image, alter: func(h *zip.FileHeader) { h.Method = zip.Deflate }},
+		"bzip2.png: unsupported compression method":                            {name: "bzip2.png", content: image, alter: func(h *zip.FileHeader) { h.Method = 12 }},
+		"secret.png: encrypted":                                                {name: "secret.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1 }},
+		"aes.png: encrypted":                                                   {name: "aes.png", content: image, alter: func(h *zip.FileHeader) { h.Flags |= 1; h.Method = 99 }},
 		strings.Repeat("ä", 256) + ".png: name must have at most 255 characters": {name: strings.Repeat("ä", 256) + ".png", content: image},
 	} {
 		contents, err := bundle.Read(t.Context(), zipOf(t, file{name: "good.svg", content: drawing}, f), nil)

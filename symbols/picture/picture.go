@@ -116,8 +116,13 @@ func DecodeBase64(text string) ([]byte, bool) {
 // newPicture returns the image with a content whose type agrees with the named one.
 func newPicture(content []byte, named string) (Picture, bool) {
 	format := sniff(content)
-	if format == nil || format.mimeType == SVG && !isSVG(content) {
+	if format == nil {
 		return Picture{}, false
+	}
+	if format.mimeType == SVG {
+		if content = ToUTF8(content); !isSVG(content) {
+			return Picture{}, false
+		}
 	}
 	return Picture{format.mimeType, format.extension, content}, agrees(format.mimeType, named)
 }

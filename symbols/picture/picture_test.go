@@ -43,7 +43,7 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct{ data, mimeType, content string }{
 		{svg, "image/svg+xml", svg},
 		{"\ufeff<?xml version='1.0'?><!-- a --><!DOCTYPE svg>\n" + svg, "image/svg+xml", ""},
-		{" \n" + svg, "image/svg+xml", ""},
+		{strings.Repeat(" \n", 70) + svg, "image/svg+xml", ""},
 		{`<svg:svg xmlns:svg="http://www.w3.org/2000/svg"/>`, "image/svg+xml", ""},
 		{`<svg xmlns="http://www.w3.org/1999/xhtml"/>`, "", ""},
 		{`<html><svg/></html>`, "", ""},
@@ -97,6 +97,26 @@ func TestFind(t *testing.T) {
 		is.Equal(ok, c.mimeType != "")
 		is.True(!ok || got.Type == c.mimeType && (c.content == "" || string(got.Content) == c.content))
 	}
+}
+
+// Chromium shows no image of an SVG in another encoding than UTF-8 and UTF-16.
+func TestFind_ConvertsToUTF8(t *testing.T) {
+	t.Parallel()
+	for declared, text := range map[string]string{
+		"ISO-8859-1": "\xe4\xa7", "latin1": "\xe4\xa7", "iso_8859-1": "\xe4\xa7", "windows-1252": "\xe4\xa7", "CP1252": "\xe4\xa7", "macintosh": "\x8a\xa4",
+		"UTF-8": "ä§", "utf-16": "ä§", "iso-8859-5": "ä§", "Shift_JIS": "ä§",
+	} {
+		for _, quote := range []string{`="%s"`, ` = '%s'`} {
+			is := is.New(t)
+			document := `<?xml version="1.1" encoding` + quote + `?><svg><title>%s</title></svg>`
+			found, ok := picture.Find("data:;base64," + b64(fmt.Sprintf(document, declared, text)))
+			t.Log(declared)
+			is.True(ok)
+			is.Equal(string(found.Content), fmt.Sprintf(document, "UTF-8", "ä§"))
+		}
+	}
+	_, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="Shift_JIS"?><svg><title>`+"\x83\x6f</title></svg>"))
+	is.New(t).True(!ok)
 }
 
 func TestFind_TypesAgree(t *testing.T) {

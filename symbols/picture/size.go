@@ -29,6 +29,9 @@ func Size(mimeType string, content []byte) (width, height float64, err error) {
 		return webpSize(content)
 	}
 	name := strings.ToUpper(strings.TrimPrefix(mimeType, "image/"))
+	if name != "JPEG" && name != "GIF" {
+		return 0, 0, errors.New("not an SVG, PNG, JPEG, GIF or WebP")
+	}
 	config, _, err := image.DecodeConfig(bytes.NewReader(content))
 	if err != nil || config.Width < 1 || config.Height < 1 {
 		return 0, 0, errors.New("broken " + name)

@@ -3,9 +3,14 @@ package picture
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 )
 
@@ -52,6 +57,7 @@ func sniff(content []byte) *format {
 
 // hasTag reports whether a document, which may be in UTF-16, begins with a tag.
 func hasTag(b []byte) bool {
+	b = bytes.TrimLeft(b, whiteSpace) // of any length
 	start := ToUTF8(b[:min(len(b), 64)])
 	return bytes.HasPrefix(bytes.TrimLeft(start, whiteSpace+"\ufeff"), []byte("<"))
 }
@@ -92,21 +98,46 @@ func isIcon(b []byte) bool {
 	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
 }
 
-var utf16Name = regexp.MustCompile(`(?i)^(<\?xml[^>]*["'])utf-16(?:le|be)?`)
+// declaredEncoding matches the name of an encoding after the start of an XML declaration.
+var declaredEncoding = regexp.MustCompile(`^(\x{feff}?<\?xml\s[^>]*\sencoding\s*=\s*["'])([\w.:-]+)`)
 
-// ToUTF8 returns a document in UTF-8, if it begins as XML in UTF-16 does.
+// ToUTF8 returns an XML document in UTF-8 that begins as one in UTF-16, or declares an
+// encoding with one byte for each character: Chromium shows no image in one. What is in
+// another encoding is returned as it is.
 func ToUTF8(content []byte) []byte {
-	order := unicode.LittleEndian
+	declared := declaredEncoding.FindSubmatch(content)
+	var from encoding.Encoding
 	switch {
 	case bytes.HasPrefix(content, []byte("\xff\xfe")), bytes.HasPrefix(content, []byte("<\x00")):
+		from = unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
 	case bytes.HasPrefix(content, []byte("\xfe\xff")), bytes.HasPrefix(content, []byte("\x00<")):
-		order = unicode.BigEndian
-	default:
+		from = unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
+	case declared == nil || strings.EqualFold(string(declared[2]), "UTF-8"):
 		return content
+	case utf8.Valid(content): // converted by the client, but for the declaration
+		from = encoding.Nop
+	default:
+		if from = findEncoding(string(declared[2])); from == nil {
+			return content
+		}
 	}
-	text, err := unicode.UTF16(order, unicode.UseBOM).NewDecoder().Bytes(content)
+	text, err := from.NewDecoder().Bytes(content)
 	if err != nil {
 		return content
 	}
-	return utf16Name.ReplaceAll(text, []byte("${1}UTF-8"))
+	return declaredEncoding.ReplaceAll(text, []byte("${1}UTF-8"))
+}
+
+// findEncoding returns the encoding with one byte for each character that has a name, or nil.
+func findEncoding(name string) encoding.Encoding {
+	normal := strings.NewReplacer("-", "", "_", "", " ", "", "cp125", "windows125")
+	if name = normal.Replace(strings.ToLower(name)); name == "latin1" {
+		name = "iso88591"
+	}
+	for _, e := range charmap.All {
+		if normal.Replace(strings.ToLower(fmt.Sprint(e))) == name {
+			return e
+		}
+	}
+	return nil
 }

@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/text/encoding/charmap"
+	"unicode/utf8"
 )
 
 // SVGNamespace is the XML namespace of SVG documents.
@@ -26,8 +25,12 @@ func isSVG(content []byte) bool {
 // complete document.
 func svgSize(content []byte) (width, height float64, err error) {
 	const defaultWidth, defaultHeight = 300, 150 // CSS 2.1, section 10.3.2
+	content = ToUTF8(content)
 	root, ok := parseXML(content)
-	if !ok {
+	switch {
+	case !utf8.Valid(content):
+		return 0, 0, errors.New("an SVG in an encoding that is not supported; save it in UTF-8")
+	case !ok:
 		return 0, 0, errors.New("broken SVG: it is not well-formed XML")
 	}
 	// Adobe Illustrator writes an entity in place of the namespace.
@@ -65,9 +68,10 @@ const (
 )
 
 var attributeStart = regexp.MustCompile(`=\s*["']`)
+var xmlDeclaration = regexp.MustCompile(`^\x{feff}?\s*(<\?xml\s[^>]*\?>)?`)
 var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
 
-// parseXML returns the root of a document and reports whether the document is
+// parseXML returns the root of a document in UTF-8 and reports whether the document is
 // well-formed. It accepts a few documents that are not, such as those with duplicate
 // attributes, but no truncated one. References to entities that the document declares
 // become entityText, which is not longer than any of them.
@@ -77,10 +81,9 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			return root, false
 		}
 	}
-	decoder := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
-	decoder.CharsetReader = charsetReader
+	decoder := xml.NewDecoder(bytes.NewReader(xmlDeclaration.ReplaceAll(content, nil))) // it would read version 1.0 only
 	decoder.Entity = make(map[string]string)
-	hasRoot, declared := false, false
+	hasRoot := false
 	for depth := 0; ; {
 		start := decoder.InputOffset()
 		token, err := decoder.Token()
@@ -97,11 +100,10 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			depth++
 		case xml.EndElement:
 			depth--
-		case xml.ProcInst: // each further declaration would add a layer of decoding
-			if token.Target == "xml" && (declared || hasRoot) {
+		case xml.ProcInst:
+			if token.Target == "xml" { // a further declaration
 				return root, false
 			}
-			declared = declared || token.Target == "xml"
 		case xml.CharData:
 			// A CDATA section, which may be empty, and a reference are longer than their text,
 			// and so is CRLF, by one byte.
@@ -122,16 +124,6 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			}
 		}
 	}
-}
-
-// charsetReader takes an encoding that extends ASCII with one byte per character for ISO
-// 8859-1, and any other for UTF-8: nothing here depends on other characters.
-func charsetReader(encoding string, content io.Reader) (io.Reader, error) {
-	encoding = strings.ToLower(encoding)
-	if strings.HasPrefix(encoding, "iso-8859-") || strings.HasPrefix(encoding, "windows-125") {
-		content = charmap.ISO8859_1.NewDecoder().Reader(content)
-	}
-	return content, nil
 }
 
 // cssUnits are the absolute units in CSS pixels (CSS Values and Units 4, section
