@@ -54,6 +54,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -100,14 +101,23 @@ func (d *DB) Check(ctx context.Context) error {
 }
 
 // Migrate brings the database to the latest schema, in one transaction. It may
-// be called at every startup and by several processes at once. Migrate returns
-// the error of [DB.Check] if there is one, and an error if a newer release has
+// be called at every startup and by several processes at once: all wait until one has
+// migrated, however long it takes, and it only reads if there is nothing to do. Migrate
+// returns the error of [DB.Check] if there is one, and an error if a newer release has
 // removed what this one needs.
 func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.Check(ctx); err != nil {
 		return err
 	}
-	return d.db.write(ctx, func(tx transaction) error { return migrate(ctx, tx.conn) })
+	for {
+		if list, err := d.Pending(ctx); err != nil || len(list) == 0 {
+			return err
+		}
+		err := d.db.write(ctx, func(tx transaction) error { return migrate(ctx, tx.conn) })
+		if err == nil || !strings.Contains(err.Error(), "database is locked") {
+			return err
+		}
+	}
 }
 
 // Pending returns the names of the migrations that Migrate would apply, in

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
@@ -60,6 +61,32 @@ func TestNew_RequiresDatabase(t *testing.T) {
 func file(t testing.TB) string {
 	t.Helper()
 	return "file:" + filepath.Join(t.TempDir(), "test.db")
+}
+
+// Another process migrates, or writes, for longer than busy_timeout.
+func TestMigrate_WaitsForLock(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	name := file(t)
+	other, err := connect(t, name+pragmas).Conn(t.Context())
+	is.NoErr(err)
+	defer other.Close()
+	execute := func(statement string) {
+		if _, err := other.ExecContext(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+	}
+	db, err := sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "1", 1)))
+	is.NoErr(err)
+	execute(`BEGIN IMMEDIATE`)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	is.True(errors.Is(db.Migrate(ctx), context.DeadlineExceeded))
+	time.AfterFunc(100*time.Millisecond, func() { execute(`ROLLBACK`) })
+	is.NoErr(db.Migrate(t.Context()))
+	execute(`BEGIN IMMEDIATE`)
+	is.NoErr(db.Migrate(t.Context())) // there is nothing to do
+	execute(`ROLLBACK`)
 }
 
 // schema returns the names and definitions of all tables, indexes and triggers.
