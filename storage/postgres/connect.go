@@ -93,7 +93,7 @@ func (h host) set(config *pgconn.Config) {
 // each host has rejected one. Until then it retries, because a standby can become the
 // primary while another host does not respond.
 func findPrimary(ctx context.Context, config *pgconn.Config) (host, error) {
-	ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 4*config.ConnectTimeout) // which is for each address of a host
 	defer cancel()
 	type result struct {
 		host int

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -77,6 +78,32 @@ func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
 	is.NoErr(pool.QueryRow(t.Context(), `SELECT pg_is_in_recovery()`).Scan(&standby))
 	is.True(!standby)
 	is.NoErr(connectToPrimary(t, pair.DSN(pair.Primary, pair.Standby)+slow).Ping(t.Context()))
+}
+
+// The first address of a host accepts connections and does not respond, as one whose node is
+// frozen does.
+func TestConfigurePool_TriesAllAddresses(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	u, err := url.Parse(pgtest.Start(t).DSN())
+	is.NoErr(err)
+	silent, err := net.Listen("tcp", "127.0.0.9:"+u.Port())
+	is.NoErr(err)
+	defer silent.Close()
+	u.Host = "primary.test:" + u.Port() + ",standby.test:" + u.Port()
+	config, err := pgxpool.ParseConfig(u.String() + "&connect_timeout=1")
+	is.NoErr(err)
+	config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) {
+		if host == "primary.test" {
+			return []string{"127.0.0.9", "127.0.0.1"}, nil
+		}
+		return []string{"127.0.0.8"}, nil // nothing listens there
+	}
+	postgres.ConfigurePool(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	is.NoErr(err)
+	defer pool.Close()
+	is.NoErr(pool.Ping(t.Context()))
 }
 
 func TestConfigurePool_CallsBeforeConnect(t *testing.T) {
