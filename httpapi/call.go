@@ -35,6 +35,7 @@ type call struct {
 	verified    bool     // by api; false with open client routes
 
 	route   string // in the route table, or r.Pattern of the application's own routes
+	id      int64  // in the path of an endpoint; zero if the route has none
 	keyID   int64  // of the client key, also of a rejected one
 	tokenID string // of its page token, if it was one
 	actor   string // of an admin route
@@ -108,8 +109,8 @@ func (c *call) detached() context.Context {
 // disconnected reports whether the client has disconnected.
 func (c *call) disconnected() bool { return c.r.Context().Err() != nil }
 
-// id returns the id in the path, or zero if the route has none.
-func (c *call) id() (int64, error) {
+// pathID returns the id in the path, or zero if the route has none.
+func (c *call) pathID() (int64, error) {
 	if !strings.Contains(c.r.Pattern, "{id}") {
 		return 0, nil
 	}

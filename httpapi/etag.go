@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"hash/fnv"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -95,8 +94,8 @@ func (c *call) setTag(etag string) {
 // ifMatch returns the condition in If-Match, [symbols.Any] if it is absent or *. It also
 // accepts weak tags, because proxies that compress weaken ours, and tags of selected fields.
 // A header without our tags matches nothing.
-func ifMatch(header http.Header) symbols.Match {
-	lines := header["If-Match"]
+func (c *call) ifMatch() symbols.Match {
+	lines := c.r.Header["If-Match"]
 	tags := ranges.ParseTags(lines)
 	if lines == nil || tags.Any {
 		return symbols.Any

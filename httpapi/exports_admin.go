@@ -152,21 +152,17 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 	})
 }
 
-func (e exportEndpoints) getExport(ctx context.Context, t target) (reply, error) {
-	export, err := e.all.Get(ctx, t.id)
+func (e exportEndpoints) getExport(ctx context.Context, c *call) (reply, error) {
+	export, err := e.all.Get(ctx, c.id)
 	return reply{body: marshal(e.adminRecord(export))}, noExport(err)
 }
 
 // exportOf returns the export of the id in the path of a request without input.
 func (e exportEndpoints) exportOf(c *call) (exports.Export, error) {
-	id, err := c.id()
-	if err != nil {
-		return exports.Export{}, err
-	}
 	c.drain()
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	export, err := e.all.Get(ctx, id)
+	export, err := e.all.Get(ctx, c.id)
 	return export, noExport(err)
 }
 

@@ -131,8 +131,8 @@ func keyVersion(key *keys.Key) symbols.Version {
 }
 
 // unchanged returns the condition that If-Match holds for a key.
-func (t target) unchanged(key *keys.Key) error {
-	if !t.match.Matches(keyVersion(key)) {
+func (c *call) unchanged(key *keys.Key) error {
+	if !c.ifMatch().Matches(keyVersion(key)) {
 		return symbols.ErrChanged
 	}
 	return nil
@@ -166,7 +166,7 @@ func (e keyEndpoints) listKeys(c *call) error {
 	})
 }
 
-func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest) (reply, error) {
+func (e keyEndpoints) createKey(ctx context.Context, _ *call, in apiKeyRequest) (reply, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return reply{}, err
@@ -178,16 +178,16 @@ func (e keyEndpoints) createKey(ctx context.Context, _ target, in apiKeyRequest)
 	return issuedReply("API key created. Store it now: it is not shown again.", issued), nil
 }
 
-func (e keyEndpoints) getKey(ctx context.Context, t target) (reply, error) {
-	return keyReply(e.service.Get(ctx, t.id))
+func (e keyEndpoints) getKey(ctx context.Context, c *call) (reply, error) {
+	return keyReply(e.service.Get(ctx, c.id))
 }
 
-func (e keyEndpoints) updateKey(ctx context.Context, t target, in apiKeyRequest) (reply, error) {
+func (e keyEndpoints) updateKey(ctx context.Context, c *call, in apiKeyRequest) (reply, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return reply{}, err
 	}
-	return keyReply(e.service.Update(ctx, t.id, fields, t.unchanged))
+	return keyReply(e.service.Update(ctx, c.id, fields, c.unchanged))
 }
 
 type updateKeysRequest struct {
@@ -195,8 +195,8 @@ type updateKeysRequest struct {
 	keyChanges
 }
 
-func (e keyEndpoints) updateKeys(ctx context.Context, t target, in updateKeysRequest) (reply, error) {
-	t.touch("key", in.IDs...)
+func (e keyEndpoints) updateKeys(ctx context.Context, c *call, in updateKeysRequest) (reply, error) {
+	c.touch("key", in.IDs...)
 	fields, err := in.fields()
 	if err != nil {
 		return reply{}, err
@@ -205,8 +205,8 @@ func (e keyEndpoints) updateKeys(ctx context.Context, t target, in updateKeysReq
 	return countReply("updated", updated, err)
 }
 
-func (e keyEndpoints) deleteKeys(ctx context.Context, t target, in idsRequest) (reply, error) {
-	t.touch("key", in.IDs...)
+func (e keyEndpoints) deleteKeys(ctx context.Context, c *call, in idsRequest) (reply, error) {
+	c.touch("key", in.IDs...)
 	return countReply("deleted", len(in.IDs), e.service.DeleteMany(ctx, in.IDs))
 }
 
@@ -214,8 +214,8 @@ type rotateKeyRequest struct {
 	OverlapSeconds optional[int64] `json:"overlapSeconds"`
 }
 
-func (e keyEndpoints) rotateKey(ctx context.Context, t target, in rotateKeyRequest) (reply, error) {
-	issued, err := e.service.Rotate(ctx, t.id, wholeSeconds(in.OverlapSeconds.value), t.unchanged)
+func (e keyEndpoints) rotateKey(ctx context.Context, c *call, in rotateKeyRequest) (reply, error) {
+	issued, err := e.service.Rotate(ctx, c.id, wholeSeconds(in.OverlapSeconds.value), c.unchanged)
 	if err != nil {
 		return reply{}, err
 	}
@@ -231,6 +231,6 @@ func wholeSeconds(seconds int64) time.Duration {
 	return time.Duration(max(-1, min(seconds, 1<<30))) * time.Second
 }
 
-func (e keyEndpoints) deleteKey(ctx context.Context, t target) (reply, error) {
-	return messageReply("API key deleted.", e.service.Delete(ctx, t.id, t.unchanged))
+func (e keyEndpoints) deleteKey(ctx context.Context, c *call) (reply, error) {
+	return messageReply("API key deleted.", e.service.Delete(ctx, c.id, c.unchanged))
 }

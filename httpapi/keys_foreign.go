@@ -35,7 +35,7 @@ type importedKeysResponse struct {
 	IDs      []int64 `json:"ids"`
 }
 
-func (e keyEndpoints) importKeys(ctx context.Context, t target, in importKeysRequest) (reply, error) {
+func (e keyEndpoints) importKeys(ctx context.Context, c *call, in importKeysRequest) (reply, error) {
 	list := make([]keys.ImportedKey, len(in.Keys))
 	for i := range in.Keys {
 		var err error
@@ -47,7 +47,7 @@ func (e keyEndpoints) importKeys(ctx context.Context, t target, in importKeysReq
 	if err != nil {
 		return reply{}, err
 	}
-	t.touch("key", ids...)
+	c.touch("key", ids...)
 	return reply{body: marshal(importedKeysResponse{len(ids), ids})}, nil
 }
 

@@ -28,11 +28,7 @@ type keyUsage struct {
 
 // keyUsage responds with the usage of one key.
 func (e keyEndpoints) keyUsage(c *call) error {
-	id, err := c.id()
-	if err != nil {
-		return err
-	}
-	list, err := e.usage(c, keys.UsageFilter{IDs: []int64{id}})
+	list, err := e.usage(c, keys.UsageFilter{IDs: []int64{c.id}})
 	if errors.Is(err, keys.ErrNotFound) {
 		return keys.ErrNotFound
 	}

@@ -46,7 +46,7 @@ func (c *call) resources() (out Resources, err error) {
 		}
 		return Resources{Sources: slices.Clone(link.Sources)}, nil
 	}
-	if id, err := c.id(); err == nil && id > 0 {
+	if id, err := c.pathID(); err == nil && id > 0 {
 		switch resourceKind(c.route) {
 		case "folder":
 			out.FolderIDs = []int64{id}

@@ -112,7 +112,7 @@ func (c *call) cutPrefix() bool {
 // the kind.
 func (c *call) serve(route *route, kind string) {
 	c.route = route.path
-	if id, err := c.id(); err == nil && kind != "" {
+	if id, err := c.pathID(); err == nil && kind != "" {
 		c.touch(kind, id)
 	}
 	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, cmp.Or[io.ReadCloser](c.r.Body, http.NoBody), route.limit)}
@@ -126,8 +126,8 @@ func (c *call) serve(route *route, kind string) {
 	}
 }
 
-func (c *call) dispatch(route *route) error {
-	if err := c.authenticate(route); err != nil {
+func (c *call) dispatch(route *route) (err error) {
+	if err = c.authenticate(route); err != nil {
 		return err
 	}
 	if c.r.ContentLength > route.limit {
@@ -135,6 +135,9 @@ func (c *call) dispatch(route *route) error {
 	}
 	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
 		c.drain()
+	}
+	if c.id, err = c.pathID(); err != nil {
+		return err
 	}
 	return route.endpoint(c)
 }

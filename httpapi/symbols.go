@@ -49,10 +49,6 @@ func (e symbolEndpoints) listFolders(c *call) error {
 
 // listSymbols responds with symbols of a folder.
 func (e symbolEndpoints) listSymbols(c *call) error {
-	id, err := c.id()
-	if err != nil {
-		return err
-	}
 	page, err := c.page()
 	if err != nil {
 		return err
@@ -61,18 +57,15 @@ func (e symbolEndpoints) listSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	return e.send(c, bodies.Key{Kind: bodies.Contents, ID: id, Range: symbols.Range(page), Fields: fields})
+	return e.send(c, bodies.Key{Kind: bodies.Contents, ID: c.id, Range: symbols.Range(page), Fields: fields})
 }
 
 // get returns the endpoint of a folder, a symbol or its image.
 func (e symbolEndpoints) get(kind bodies.Kind) endpoint {
 	return func(c *call) error {
-		id, err := c.id()
-		if err != nil {
-			return err
-		}
-		key := bodies.Key{Kind: kind, ID: id}
+		key := bodies.Key{Kind: kind, ID: c.id}
 		if kind == bodies.Symbol {
+			var err error
 			if key.Fields, err = c.fields(); err != nil {
 				return err
 			}
@@ -119,21 +112,21 @@ type createFolderRequest struct {
 	Name string `json:"name"`
 }
 
-func (e symbolEndpoints) createFolder(ctx context.Context, t target, in createFolderRequest) (reply, error) {
-	return folderReply(e.all.Tenant(t.tenant).CreateFolder(ctx, in.Name))
+func (e symbolEndpoints) createFolder(ctx context.Context, c *call, in createFolderRequest) (reply, error) {
+	return folderReply(e.all.Tenant(c.tenant).CreateFolder(ctx, in.Name))
 }
 
 type updateFolderRequest struct {
 	Name optional[string] `json:"name"`
 }
 
-func (e symbolEndpoints) updateFolder(ctx context.Context, t target, in updateFolderRequest) (reply, error) {
-	return folderReply(e.all.Tenant(t.tenant).UpdateFolder(ctx, t.id, in.Name.pointer(), t.match))
+func (e symbolEndpoints) updateFolder(ctx context.Context, c *call, in updateFolderRequest) (reply, error) {
+	return folderReply(e.all.Tenant(c.tenant).UpdateFolder(ctx, c.id, in.Name.pointer(), c.ifMatch()))
 }
 
-func (e symbolEndpoints) deleteFolder(_ context.Context, t target) (reply, error) {
-	return t.slowly(func(ctx context.Context) (reply, error) {
-		return messageReply("Folder deleted.", e.all.Tenant(t.tenant).DeleteFolder(ctx, t.id, t.match, t.by))
+func (e symbolEndpoints) deleteFolder(_ context.Context, c *call) (reply, error) {
+	return c.slowly(func(ctx context.Context) (reply, error) {
+		return messageReply("Folder deleted.", e.all.Tenant(c.tenant).DeleteFolder(ctx, c.id, c.ifMatch(), c.keyID))
 	})
 }
 
@@ -144,18 +137,18 @@ type createSymbolRequest struct {
 	detailsRequest
 }
 
-func (e symbolEndpoints) createSymbol(ctx context.Context, t target, in createSymbolRequest) (reply, error) {
+func (e symbolEndpoints) createSymbol(ctx context.Context, c *call, in createSymbolRequest) (reply, error) {
 	tags, meta, err := in.details()
 	if err != nil {
 		return reply{}, err
 	}
-	return symbolReply(e.all.Tenant(t.tenant).CreateSymbol(ctx, t.id, symbols.NewSymbol{
+	return symbolReply(e.all.Tenant(c.tenant).CreateSymbol(ctx, c.id, symbols.NewSymbol{
 		Name: in.Name,
 		Type: in.Type,
 		Data: in.Data,
 		Tags: *cmp.Or(tags, new(symbols.Tags)),
 		Meta: *cmp.Or(meta, new(string)),
-		By:   t.by,
+		By:   c.keyID,
 	}))
 }
 
@@ -194,22 +187,18 @@ type updateSymbolRequest struct {
 
 // updateSymbol reserves memory for the symbol that the store reads, and its JSON.
 func (e symbolEndpoints) updateSymbol(c *call) error {
-	t, err := c.target()
-	if err != nil {
-		return err
-	}
 	var in updateSymbolRequest
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	t.touch("folder", in.FolderID.list()...)
+	c.touch("folder", in.FolderID.list()...)
 	tags, meta, err := in.details()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	info, err := e.all.Tenant(c.tenant).GetSymbolInfo(ctx, t.id)
+	info, err := e.all.Tenant(c.tenant).GetSymbolInfo(ctx, c.id)
 	if err != nil && !errors.Is(err, symbols.ErrSymbolNotFound) { // invalid fields come first
 		return err
 	}
@@ -217,18 +206,18 @@ func (e symbolEndpoints) updateSymbol(c *call) error {
 		return err
 	}
 	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
-		return symbolReply(e.all.Tenant(c.tenant).UpdateSymbol(ctx, t.id, symbols.SymbolFields{
+		return symbolReply(e.all.Tenant(c.tenant).UpdateSymbol(ctx, c.id, symbols.SymbolFields{
 			Name:     in.Name.pointer(),
 			Type:     in.Type.pointer(),
 			Data:     in.Data.pointer(),
 			FolderID: in.FolderID.pointer(),
 			Tags:     tags,
 			Meta:     meta,
-			By:       t.by,
-		}, t.match))
+			By:       c.keyID,
+		}, c.ifMatch()))
 	})
 }
 
-func (e symbolEndpoints) deleteSymbol(ctx context.Context, t target) (reply, error) {
-	return messageReply("Symbol deleted.", e.all.Tenant(t.tenant).DeleteSymbol(ctx, t.id, t.match, t.by))
+func (e symbolEndpoints) deleteSymbol(ctx context.Context, c *call) (reply, error) {
+	return messageReply("Symbol deleted.", e.all.Tenant(c.tenant).DeleteSymbol(ctx, c.id, c.ifMatch(), c.keyID))
 }

@@ -16,10 +16,6 @@ import (
 
 // exportSymbols writes the symbols of a folder as a zip or a draw.io library, page by page.
 func (e symbolEndpoints) exportSymbols(c *call) error {
-	id, err := c.id()
-	if err != nil {
-		return err
-	}
 	format, _, err := c.query().get("format")
 	if err != nil {
 		return err
@@ -30,21 +26,21 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	folder, err := e.all.Tenant(c.tenant).GetFolder(ctx, id)
+	folder, err := e.all.Tenant(c.tenant).GetFolder(ctx, c.id)
 	if err != nil {
 		return err
 	}
 	if err := c.reserve(streamMemory); err != nil {
 		return err
 	}
-	first, err := e.symbolPage(c, id, 0)
+	first, err := e.symbolPage(c, 0)
 	if err != nil {
 		return err
 	}
 	pages := func(after int64) (page symbols.Page, err error) {
 		page, first = first, symbols.Page{}
 		if after > 0 {
-			page, err = e.symbolPage(c, id, after)
+			page, err = e.symbolPage(c, after)
 		}
 		return page, err
 	}
@@ -59,11 +55,11 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	return c.stream(func(w io.Writer) error { return bundle.Write(w, folder.Name, pages) })
 }
 
-func (e symbolEndpoints) symbolPage(c *call, folderID, after int64) (page symbols.Page, err error) {
+func (e symbolEndpoints) symbolPage(c *call, after int64) (page symbols.Page, err error) {
 	err = c.inTurn(true, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		page, err = e.all.Tenant(c.tenant).ListSymbols(ctx, folderID, symbols.Range{After: after}, func(size int64) error {
+		page, err = e.all.Tenant(c.tenant).ListSymbols(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(streamMemory + 2*size) // and what is made of it
 		}, true)
 		return err
@@ -92,11 +88,7 @@ type importedFile struct {
 }
 
 // importSymbols creates the symbols of a zip, a library or a picture, or none of them.
-func (e symbolEndpoints) importSymbols(c *call) error {
-	id, err := c.id()
-	if err != nil {
-		return err
-	}
+func (e symbolEndpoints) importSymbols(c *call) (err error) {
 	options := &bundle.Options{Limits: e.limits}
 	q := c.query()
 	if options.DryRun, err = q.flag("dryRun"); err != nil {
@@ -115,7 +107,7 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	}
 	var out importResponse
 	err = c.inTurn(true, func() (err error) {
-		out, err = e.importArchive(c, id, options, archive)
+		out, err = e.importArchive(c, options, archive)
 		return err
 	})
 	if err != nil {
@@ -127,11 +119,11 @@ func (e symbolEndpoints) importSymbols(c *call) error {
 	return c.encode(http.StatusCreated, out)
 }
 
-func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Options, archive []byte) (out importResponse, err error) {
+func (e symbolEndpoints) importArchive(c *call, options *bundle.Options, archive []byte) (out importResponse, err error) {
 	// This detects an unavailable store before the longer timeout of the import.
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	folder, missing := e.all.Tenant(c.tenant).GetFolder(ctx, id)
+	folder, missing := e.all.Tenant(c.tenant).GetFolder(ctx, c.id)
 	if missing != nil && !errors.Is(missing, symbols.ErrFolderNotFound) { // an invalid archive comes first
 		return out, missing
 	}
@@ -152,7 +144,7 @@ func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Option
 	}
 	var created []symbols.Symbol
 	if !options.DryRun {
-		if created, err = e.createSymbols(c, id, contents.Symbols()); err != nil {
+		if created, err = e.createSymbols(c, contents.Symbols()); err != nil {
 			return out, err
 		}
 	}
@@ -166,7 +158,7 @@ func (e symbolEndpoints) importArchive(c *call, id int64, options *bundle.Option
 // StoreTimeout.
 const bytesPerStoreTimeout = 16 << 20
 
-func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
+func (e symbolEndpoints) createSymbols(c *call, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
 	size := 0
 	for i := range list {
 		list[i].By = c.keyID
@@ -175,7 +167,7 @@ func (e symbolEndpoints) createSymbols(c *call, folderID int64, list []symbols.N
 	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
 	defer cancel()
-	return e.all.Tenant(c.tenant).CreateSymbols(ctx, folderID, list)
+	return e.all.Tenant(c.tenant).CreateSymbols(ctx, c.id, list)
 }
 
 // newImportResponse returns the response to an import. A dry run has created none.

@@ -13,24 +13,24 @@ type updateSymbolsRequest struct {
 	RemoveTags texts           `json:"removeTags"`
 }
 
-func (e symbolEndpoints) updateSymbols(_ context.Context, t target, in updateSymbolsRequest) (reply, error) {
-	t.touch("symbol", in.IDs...)
-	t.touch("folder", in.FolderID.list()...)
-	return t.slowly(func(ctx context.Context) (reply, error) {
-		updated, err := e.all.Tenant(t.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
+func (e symbolEndpoints) updateSymbols(_ context.Context, c *call, in updateSymbolsRequest) (reply, error) {
+	c.touch("symbol", in.IDs...)
+	c.touch("folder", in.FolderID.list()...)
+	return c.slowly(func(ctx context.Context) (reply, error) {
+		updated, err := e.all.Tenant(c.tenant).UpdateSymbols(ctx, in.IDs, symbols.BulkFields{
 			FolderID:   in.FolderID.pointer(),
 			AddTags:    in.AddTags,
 			RemoveTags: in.RemoveTags,
-			By:         t.by,
+			By:         c.keyID,
 		})
 		return countReply("updated", updated, err)
 	})
 }
 
-func (e symbolEndpoints) deleteSymbols(_ context.Context, t target, in idsRequest) (reply, error) {
-	t.touch("symbol", in.IDs...)
-	return t.slowly(func(ctx context.Context) (reply, error) {
-		return countReply("deleted", len(in.IDs), e.all.Tenant(t.tenant).DeleteSymbols(ctx, in.IDs, t.by))
+func (e symbolEndpoints) deleteSymbols(_ context.Context, c *call, in idsRequest) (reply, error) {
+	c.touch("symbol", in.IDs...)
+	return c.slowly(func(ctx context.Context) (reply, error) {
+		return countReply("deleted", len(in.IDs), e.all.Tenant(c.tenant).DeleteSymbols(ctx, in.IDs, c.keyID))
 	})
 }
 
@@ -73,10 +73,10 @@ type restoreRequest struct {
 	FolderID optional[int64] `json:"folderId"`
 }
 
-func (e symbolEndpoints) restore(_ context.Context, t target, in restoreRequest) (reply, error) {
-	t.touch("folder", in.FolderID.list()...)
-	return t.slowly(func(ctx context.Context) (reply, error) {
-		restored, err := e.all.Tenant(t.tenant).Restore(ctx, t.id, in.FolderID.pointer(), t.by)
+func (e symbolEndpoints) restore(_ context.Context, c *call, in restoreRequest) (reply, error) {
+	c.touch("folder", in.FolderID.list()...)
+	return c.slowly(func(ctx context.Context) (reply, error) {
+		restored, err := e.all.Tenant(c.tenant).Restore(ctx, c.id, in.FolderID.pointer(), c.keyID)
 		switch {
 		case err != nil:
 			return reply{}, err
@@ -87,6 +87,6 @@ func (e symbolEndpoints) restore(_ context.Context, t target, in restoreRequest)
 	})
 }
 
-func (e symbolEndpoints) deleteTrash(ctx context.Context, t target) (reply, error) {
-	return messageReply("Deleted for good.", e.all.Tenant(t.tenant).DeleteTrash(ctx, t.id))
+func (e symbolEndpoints) deleteTrash(ctx context.Context, c *call) (reply, error) {
+	return messageReply("Deleted for good.", e.all.Tenant(c.tenant).DeleteTrash(ctx, c.id))
 }
