@@ -168,6 +168,19 @@ func (o *optional[T]) list() []T {
 	return []T{o.value}
 }
 
+// parseGiven returns what parse makes of the value of a field: nil if the field is absent,
+// and the zero value for null.
+func parseGiven[In, Out any](field optional[*In], parse func(In) (Out, error)) (*Out, error) {
+	switch {
+	case !field.set:
+		return nil, nil
+	case field.value == nil:
+		return new(Out), nil
+	}
+	out, err := parse(*field.value)
+	return &out, err
+}
+
 // decodeList decodes a JSON array of at most most elements, and one more if it is longer:
 // short elements would take many times the memory of the body. A null is an error unless T
 // decodes itself.

@@ -74,38 +74,23 @@ type keyChanges struct {
 	Scopes    optional[*texts]  `json:"scopes"`
 }
 
-func (in *keyChanges) fields() (keys.Fields, error) {
-	fields := keys.Fields{Active: in.IsActive.pointer()}
-	if in.ExpiresAt.set {
-		fields.ExpiresAt = new(time.Time)
-		if text := in.ExpiresAt.value; text != nil {
-			at, err := parseTime("expiresAt", *text)
-			if err != nil {
-				return keys.Fields{}, err
-			}
-			fields.ExpiresAt = &at
-		}
+func (in *keyChanges) fields() (fields keys.Fields, err error) {
+	fields.Active = in.IsActive.pointer()
+	fields.ExpiresAt, err = parseGiven(in.ExpiresAt, func(text string) (time.Time, error) { return parseTime("expiresAt", text) })
+	if err != nil {
+		return keys.Fields{}, err
 	}
-	if in.Owner.set {
-		fields.Owner = new(string)
-		if owner := in.Owner.value; owner != nil {
-			if *owner == "" {
-				return keys.Fields{}, invalidRequest("owner must not be empty")
-			}
-			fields.Owner = owner
+	fields.Owner, err = parseGiven(in.Owner, func(owner string) (string, error) {
+		if owner == "" {
+			return "", invalidRequest("owner must not be empty")
 		}
+		return owner, nil
+	})
+	if err != nil {
+		return keys.Fields{}, err
 	}
-	if in.Scopes.set {
-		fields.Scopes = new(keys.Scopes)
-		if list := in.Scopes.value; list != nil {
-			scopes, err := keys.NewScopes(*list...)
-			if err != nil {
-				return keys.Fields{}, err
-			}
-			fields.Scopes = &scopes
-		}
-	}
-	return fields, nil
+	fields.Scopes, err = parseGiven(in.Scopes, func(list texts) (keys.Scopes, error) { return keys.NewScopes(list...) })
+	return fields, err
 }
 
 type issuedKeyResponse struct {

@@ -160,19 +160,9 @@ type detailsRequest struct {
 
 // details returns the tags and the meta of a request; nil if they are absent.
 func (in detailsRequest) details() (tags *symbols.Tags, meta *string, err error) {
-	if in.Tags.set {
-		tags = new(symbols.Tags)
-		if list := in.Tags.value; list != nil {
-			if *tags, err = symbols.NewTags(*list...); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	if in.Meta.set {
-		meta = new(string)
-		if value := in.Meta.value; value != nil {
-			*meta, err = bundle.ParseMeta(*value)
-		}
+	tags, err = parseGiven(in.Tags, func(list texts) (symbols.Tags, error) { return symbols.NewTags(list...) })
+	if err == nil {
+		meta, err = parseGiven(in.Meta, func(value jsontext.Value) (string, error) { return bundle.ParseMeta(value) })
 	}
 	return tags, meta, err
 }
