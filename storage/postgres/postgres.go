@@ -171,27 +171,18 @@ const (
 // DB provides stores in a PostgreSQL database. It is safe for concurrent use.
 type DB struct{ db *database }
 
-// check returns an error for the first invalid option.
-func (o Options) check() error {
-	const maxIdentifier = 63 // bytes
-	switch {
-	case len(o.Schema) > maxIdentifier || strings.ContainsRune(o.Schema, 0):
-		return fmt.Errorf("postgres: schema %q must have at most %d bytes and no NUL", o.Schema, maxIdentifier)
-	case o.Fence < FenceAuto || o.Fence > FenceStrict:
-		return fmt.Errorf("postgres: unknown fence %d", o.Fence)
-	}
-	return nil
-}
-
 // New returns a DB that uses pool, which the caller must close. Nil options are
 // the defaults. It returns an error if there is no pool or an option is invalid.
 func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
-	if pool == nil {
-		return nil, errors.New("postgres: no pool")
-	}
+	const maxIdentifier = 63 // bytes
 	o := *cmp.Or(options, new(Options))
-	if err := o.check(); err != nil {
-		return nil, err
+	switch {
+	case pool == nil:
+		return nil, errors.New("postgres: no pool")
+	case len(o.Schema) > maxIdentifier || strings.ContainsRune(o.Schema, 0):
+		return nil, fmt.Errorf("postgres: schema %q must have at most %d bytes and no NUL", o.Schema, maxIdentifier)
+	case o.Fence < FenceAuto || o.Fence > FenceStrict:
+		return nil, fmt.Errorf("postgres: unknown fence %d", o.Fence)
 	}
 	db := &database{pool: pool, log: cmp.Or(o.Logger, slog.Default()), inserter: inserter{queues: make(map[queueKey][]*insertion)}}
 	if o.Schema != "" {

@@ -79,7 +79,8 @@ func exchange(ctx context.Context, conn *pgconn.PgConn, types *pgtype.Map, reque
 		drop(conn)
 		return nil, contextError(ctx)
 	}
-	if isInvalidStatement(err) {
+	// The statement must be prepared again: a migration has changed its columns, or DEALLOCATE removed it.
+	if hasCode(err, cachedPlanChanged, noSuchStatement) {
 		drop(conn)
 	}
 	return results, err
@@ -92,10 +93,6 @@ func contextError(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-
-// isInvalidStatement reports whether err means that a prepared statement must be
-// prepared again: a migration has changed its columns, or DEALLOCATE removed it.
-func isInvalidStatement(err error) bool { return hasCode(err, cachedPlanChanged, noSuchStatement) }
 
 const (
 	cachedPlanChanged  = "0A000" // or another feature that is not supported

@@ -27,15 +27,12 @@ func stateOf(names string) State {
 	if names == "" {
 		return Off
 	}
-	confirming, list := 1, ""
-	if match := namesSyntax.FindStringSubmatch(names); match[1] != "" {
+	match, confirming := namesSyntax.FindStringSubmatch(names), 1
+	if match[1] != "" {
 		confirming, _ = strconv.Atoi(match[1]) // digits that the server has accepted
-		list = match[2]
-	} else {
-		list = match[3]
 	}
 	named := make(map[string]bool)
-	for _, name := range nameSyntax.FindAllString(list, -1) {
+	for _, name := range nameSyntax.FindAllString(match[2]+match[3], -1) { // one of both is empty
 		if strings.HasPrefix(name, `"`) {
 			name = strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
 		}
