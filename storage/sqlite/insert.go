@@ -69,8 +69,12 @@ func (db *database) gather(first *insertion) []*insertion {
 // insertGroup inserts a group in one transaction. An error other than that of a missing
 // folder is one of the database, and that of all.
 func (db *database) insertGroup(ctx context.Context, group []*insertion) {
-	if len(group) == 1 {
-		group[0].err = db.insertAlone(ctx, group[0])
+	if len(group) == 1 { // needs no explicit transaction, which takes longer than the insertion
+		statement, err := db.prepare(ctx, insertSymbol) //nolint:sqlclosecheck // kept for later calls
+		if err == nil {
+			err = execInsert(ctx, statement, group[0])
+		}
+		group[0].err = err
 		return
 	}
 	if err := db.transact(ctx, func(tx transaction) error { return tx.insert(ctx, group) }); err != nil {
@@ -89,21 +93,12 @@ func (t transaction) insert(ctx context.Context, group []*insertion) error {
 	}
 	defer statement.Close()
 	for _, i := range group {
-		i.err = execInsert(ctx, statement, i.tenant, i.Symbol)
+		i.err = execInsert(ctx, statement, i)
 		if i.err != nil && !errors.Is(i.err, symbols.ErrFolderNotFound) {
 			return i.err // SQLite may have ended the transaction
 		}
 	}
 	return nil
-}
-
-// insertAlone needs no explicit transaction, which takes longer than the insertion.
-func (db *database) insertAlone(ctx context.Context, i *insertion) error {
-	statement, err := db.prepare(ctx, insertSymbol) //nolint:sqlclosecheck // kept for later calls
-	if err != nil {
-		return err
-	}
-	return execInsert(ctx, statement, i.tenant, i.Symbol)
 }
 
 // insertSymbol inserts a symbol if the tenant has its folder: folder_id is not null. An
@@ -116,11 +111,11 @@ const insertSymbol = `
 
 // execInsert executes insertSymbol, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.
-func execInsert(ctx context.Context, statement *sql.Stmt, tenant string, symbol *symbols.Symbol) error {
+func execInsert(ctx context.Context, statement *sql.Stmt, symbol *insertion) error {
 	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
 	result, err := statement.ExecContext(ctx,
 		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.Tags.String(), symbol.Meta,
-		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID, tenant,
+		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID, symbol.tenant,
 	)
 	if err != nil {
 		return err
