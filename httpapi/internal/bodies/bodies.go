@@ -222,20 +222,17 @@ func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memor
 		if err == nil {
 			err = grow(int64(cap(p.data)))
 		}
+		changed = err == nil && !first && p.version != c.version
 		switch {
-		case errors.As(err, new(*memoryError)) && !first:
+		case changed, errors.As(err, new(*memoryError)) && !first:
 			c.short = true
 			c.interrupt(key, next)
-			return c, false, nil
+			return c, changed, nil
 		case err != nil:
 			return nil, false, err
 		case first:
 			c.version, c.image = p.version, p.image
 			c.gzip = key.Gzip && key.Kind != Image && (p.more || len(p.data) >= MinCompressed)
-		case p.version != c.version:
-			c.short = true
-			c.interrupt(key, next)
-			return c, true, nil
 		}
 		c.add(p.data)
 		if next = p.next(next); !p.more {
