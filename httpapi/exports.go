@@ -70,16 +70,14 @@ func (e exportEndpoints) download(c *call) error {
 }
 
 // find returns the item of a request for one file, with its export.
-func (e exportEndpoints) find(c *call, in singleExportRequest) (exports.BatchItem, error) {
-	item := exports.BatchItem{SourceURL: in.SourceFileURL, FileName: in.FileName}
-	items := []exports.BatchItem{item}
-	if err := c.permitItems(e.all, items); err != nil {
-		return item, err
+func (e exportEndpoints) find(c *call, in singleExportRequest) (_ exports.BatchItem, err error) {
+	items := []exports.BatchItem{{SourceURL: in.SourceFileURL, FileName: in.FileName}}
+	if err = c.permitItems(e.all, items); err != nil {
+		return items[0], err
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	var err error
-	if items[0], err = e.all.Tenant(c.tenant).FindItem(ctx, item); err == nil {
+	if items[0], err = e.all.Tenant(c.tenant).FindItem(ctx, items[0]); err == nil {
 		e.all.Tenant(c.tenant).Resolve(c.r.Context(), items)
 	}
 	c.touchItems(items)
