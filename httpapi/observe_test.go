@@ -206,6 +206,7 @@ func TestObserve_NamesEachRecordOfABulkRequest(t *testing.T) {
 		{"POST", "/admin/api-keys", `{}`, admin, 201, records("key", 2)},
 		{"PATCH", "/admin/api-keys", `{"ids":[1,2],"isActive":false}`, admin, 200, records("key", 1, 2)},
 		{"POST", "/admin/api-keys/delete", `{"ids":[2]}`, admin, 200, records("key", 2)},
+		{"POST", "/admin/api-keys/import", `{"keys":[{"sha256":"` + strings.Repeat("ab", 32) + `"}]}`, admin, 201, records("key", 3)},
 	} {
 		h.send(c.method, c.path, c.body, c.headers...).want(c.status)
 		is.Equal(seen.last(t, i+1).Resources, c.resources)

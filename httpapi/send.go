@@ -45,7 +45,7 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 	if err != nil {
 		return err
 	}
-	if status == http.StatusCreated {
+	if status == http.StatusCreated && out.created.ID != 0 { // an import has added its own
 		c.touch(out.created.Kind, out.created.ID)
 	}
 	if out.version != 0 {
