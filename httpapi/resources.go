@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -44,7 +43,12 @@ func (c *call) resources() (out Resources, err error) {
 		if err != nil {
 			return Resources{}, &resourcesError{err}
 		}
-		return Resources{Sources: slices.Clone(link.Sources)}, nil
+		for _, source := range link.Sources { // as sent, unusable ones included
+			if key, err := c.api.options.Exports.SourceKey(source); err == nil {
+				out.Sources = append(out.Sources, key)
+			}
+		}
+		return out, nil
 	}
 	if id, err := c.pathID(); err == nil && id > 0 {
 		switch resourceKind(c.route) {

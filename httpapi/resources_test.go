@@ -48,7 +48,7 @@ func TestRequestResources(t *testing.T) {
 		httpapi.Resources{Sources: []string{"s", "t"}})
 	want("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":" `+filesURL+`a\n"}`, 200,
 		httpapi.Resources{Sources: []string{"s"}, ExportedURL: filesURL + "a"})
-	link := want("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"s"}]}`, 201, httpapi.Resources{Sources: []string{"s"}}).object()["url"].(string)
+	link := want("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"s "},{"sourceFileUrl":""}]}`, 201, httpapi.Resources{Sources: []string{"s"}}).object()["url"].(string)
 	got = httpapi.Resources{}
 	h.send("GET", "/viewer/exports/"+link, "").want(200)
 	is.Equal(got, httpapi.Resources{Sources: []string{"s"}})
