@@ -234,8 +234,13 @@ func TestChanges_OfTenants(t *testing.T) {
 	h.send("POST", "/symbol/folders", `{"name":"a"}`, "x-api-key", ownerKey).want(201)
 	owner.until("list")
 	h.send("POST", "/symbol/folders", `{"name":"b"}`, "x-api-key", otherKey).want(201)
-	is.True(strings.Contains(other.next().data, `"folders":true`)) // its own is the first
+	last := other.next()
+	is.True(strings.Contains(last.data, `"folders":true`)) // its own is the first
 	is.Equal(len(owner.received), 0)
+
+	// The last id of one tenant tells another nothing.
+	is.Equal(h.follow("", "x-api-key", otherKey, "Last-Event-ID", last.id).next().data, "")
+	is.Equal(h.follow("", "x-api-key", ownerKey, "Last-Event-ID", last.id).next().data, everything)
 }
 
 func TestChanges_Limits(t *testing.T) {

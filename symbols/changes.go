@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"context"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"strconv"
@@ -63,6 +64,12 @@ func (p Position) String() string {
 	return strconv.FormatInt(p.History, 36) + "." + strconv.FormatInt(p.Number, 36)
 }
 
+// in returns the position with the history of a tenant, so that an ID of another tenant is
+// of no known history. For a position that it has returned, it returns the original.
+func (p Position) in(tenant string) Position {
+	return Position{p.History ^ int64(crc32.ChecksumIEEE([]byte(tenant))), p.Number}
+}
+
 // parsePosition returns the position of an ID, or one of no history.
 func parsePosition(id string) Position {
 	history, number, _ := strings.Cut(id, ".")
@@ -90,7 +97,7 @@ type Follower struct {
 // All followers together read the store five times a second, and each once more when it
 // begins.
 func (s *Service) Follow(ctx context.Context, id string) (*Follower, error) {
-	since := parsePosition(id)
+	since := parsePosition(id).in(s.tenant)
 	set, err := s.reads.changes.Get(ctx, since, s.store.Changes)
 	if err != nil {
 		return nil, storeError("read changes", err)
@@ -106,7 +113,7 @@ func (f *Follower) Take() Change {
 	f.feed.mu.Lock()
 	defer f.feed.mu.Unlock()
 	change := f.pending
-	change.ID = f.feed.position.String()
+	change.ID = f.feed.position.in(f.tenant).String()
 	f.pending = Change{}
 	return change
 }
