@@ -2,6 +2,7 @@ package exports
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -38,9 +39,11 @@ type Page struct {
 	More    bool // exports with higher ids follow
 }
 
-// RedactURL returns rawURL for a log: without user info, query and fragment,
-// which often hold secrets, and cut to 200 bytes. It returns "[invalid URL]" if rawURL
-// does not parse.
+var linkPath = regexp.MustCompile(`/exports/links/[\w-]{43}`)
+
+// RedactURL returns rawURL for a log: without user info, query and fragment, which often
+// hold secrets, and without the token of a download link, and cut to 200 bytes. It returns
+// "[invalid URL]" if rawURL does not parse.
 func RedactURL(rawURL string) string {
 	const most = 200
 	u, err := url.Parse(strings.TrimSpace(rawURL))
@@ -49,7 +52,7 @@ func RedactURL(rawURL string) string {
 	}
 	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
 	u = &url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	text := u.String()
+	text := linkPath.ReplaceAllString(u.String(), "/exports/links/...")
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "..."
 	}

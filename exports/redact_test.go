@@ -23,8 +23,10 @@ func TestRedactURL(t *testing.T) {
 		"dwg:plan key 5":                                                          "dwg:plan%20key%205",
 		"plan key 5":                                                              "plan%20key%205",
 		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
-		"?secret":                                                                 "",
-		"":                                                                        "",
+		"https://canvas.example/v/exports/links/" + strings.Repeat("-_sT", 10) + "abc/plan.pdf": "https://canvas.example/v/exports/links/.../plan.pdf",
+
+		"?secret": "",
+		"":        "",
 
 		"https://viewer.example/" + strings.Repeat("a", 8000) + "?secret": "https://viewer.example/" + strings.Repeat("a", 177) + "...",
 		"x:" + strings.Repeat("é", 8000):                                  "x:" + strings.Repeat("é", 99) + "...",
