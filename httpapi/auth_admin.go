@@ -37,6 +37,9 @@ func (c *call) checkAdminLogin() error {
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response
 	}
 	c.actor = cmp.Or(actorText(actor), "admin")
+	if strings.HasPrefix(c.actor, "key ") { // as a client key is called
+		c.actor = "admin " + c.actor
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,7 +70,7 @@ func (e exportEndpoints) register(c *call) error {
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
-		By:          c.actorName(),
+		By:          cmp.Or(c.actorName(), "anyone"),
 		OwnOnly:     e.ownOnly && !isAdmin,
 		PublicOnly:  e.tenants && !isAdmin,
 	}

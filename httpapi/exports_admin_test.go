@@ -141,6 +141,13 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	export, err := h.options.Exports.Get(t.Context(), 1)
 	is.NoErr(err)
 	is.Equal(export.RegisteredBy, "M\uFFFDller"+strings.Repeat("é", 247))
+	h = serve(t, func(o *httpapi.Options) {
+		o.RegisterWith = httpapi.RegisterWithAdminKey
+		o.AdminKeys = nil
+		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "key 1", nil }
+	})
+	h.admin("POST", "/viewer/exports/register", body).want(201)
+	is.Equal(registrant(h), nil)
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	h.send("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), nil)
@@ -175,6 +182,14 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
 	is.NoErr(err)
 	h.admin("POST", "/viewer/exports/register", body("s")).want(200)
+
+	// Without keys, anyone may replace what anyone has registered.
+	h = serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly, o.DangerouslySkipClientKeys = true, true })
+	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "of the application", ExportedURL: filesURL + "a.pdf"})
+	is.NoErr(err)
+	h.send("POST", "/viewer/exports/register", body("of the application")).wantError(403, "forbidden")
+	h.send("POST", "/viewer/exports/register", body("s")).want(201)
+	h.send("POST", "/viewer/exports/register", body("s")).want(200)
 }
 
 func TestExportsAdmin_ChecksFile(t *testing.T) {
