@@ -165,10 +165,24 @@ func rejections(err error) string {
 	return strings.Join(list, "; ")
 }
 
+const (
+	// oddJPEG has components with the sampling factors 2x2, 1x2 and 2x1.
+	oddJPEG = "\xff\xd8\xff\xc0\x00\x11\x08\x00\x20\x00\x20\x03\x01\x22\x00\x02\x12\x00\x03\x21\x00"
+	icon    = "\x00\x00\x01\x00\x01\x00\x01\x01\x00\x00\x01\x00\x20\x00\x02\x00\x00\x00\x16\x00\x00\x00xx"
+)
+
+// An icon can be stored, but not imported.
+func TestRead_RejectsIcon(t *testing.T) {
+	_, err := bundle.Read(t.Context(), []byte(icon), nil)
+	is.New(t).Equal(rejections(err), "symbol: not an SVG, PNG, JPEG, GIF or WebP")
+}
+
 func TestRead_RejectsFiles(t *testing.T) {
 	t.Parallel()
 	image := pngOf(t, 20, 10)
 	for want, f := range map[string]file{
+		"odd.jpg: a kind of JPEG that is not supported":                        {name: "odd.jpg", content: oddJPEG},
+		"a.jpg: an icon, not a JPEG":                                           {name: "a.jpg", content: icon},
 		"a.gif: broken GIF":                                                    {name: "a.gif", content: "GIF89a"},
 		"svg: neither a picture nor a library":                                 {name: "svg", content: drawing},
 		"a.svgz: neither a picture nor a library":                              {name: "a.svgz", content: drawing},

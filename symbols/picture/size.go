@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"image"
 	_ "image/gif"
-	_ "image/jpeg"
+	"image/jpeg"
 	"math"
 	"strings"
 )
@@ -16,7 +16,8 @@ import (
 // in pixels, and of an SVG in CSS pixels. For an SVG they are its width and height
 // attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one is missing
 // or relative, it follows from the viewBox; without a viewBox it is 300 or 150, as in
-// browsers. The text of the error may be shown to users.
+// browsers. Those of a JPEG are before a rotation that its Exif data may demand. The text
+// of the error may be shown to users.
 //
 // Size reads the complete content of PNG and SVG, and the headers of the others.
 func Size(mimeType string, content []byte) (width, height float64, err error) {
@@ -33,6 +34,9 @@ func Size(mimeType string, content []byte) (width, height float64, err error) {
 		return 0, 0, errors.New("not an SVG, PNG, JPEG, GIF or WebP")
 	}
 	config, _, err := image.DecodeConfig(bytes.NewReader(content))
+	if errors.As(err, new(jpeg.UnsupportedError)) {
+		return 0, 0, errors.New("a kind of JPEG that is not supported")
+	}
 	if err != nil || config.Width < 1 || config.Height < 1 {
 		return 0, 0, errors.New("broken " + name)
 	}
