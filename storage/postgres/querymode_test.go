@@ -16,8 +16,8 @@ import (
 )
 
 // TestStorage_PassesInEachQueryMode runs the contracts without prepared
-// statements, as behind a pooler, with a stricter default isolation level, and
-// fenced.
+// statements, as behind a pooler, with a stricter default isolation level, other forms of
+// times and bytes in text, and fenced.
 func TestStorage_PassesInEachQueryMode(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	t.Parallel()
@@ -25,8 +25,8 @@ func TestStorage_PassesInEachQueryMode(t *testing.T) {
 		name, settings string
 		fence          postgres.Fence
 	}{
-		{"exec mode, serializable", "&default_query_exec_mode=exec&default_transaction_isolation=serializable", postgres.FenceAuto},
-		{"simple protocol, fenced", "&default_query_exec_mode=simple_protocol", postgres.FenceAlways},
+		{"exec mode, serializable", "&default_query_exec_mode=exec&default_transaction_isolation=serializable&DateStyle=German", postgres.FenceAuto},
+		{"simple protocol, fenced", "&default_query_exec_mode=simple_protocol&bytea_output=escape", postgres.FenceAlways},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

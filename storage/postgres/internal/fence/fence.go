@@ -167,10 +167,11 @@ func (f *Fence) LosesStatements(ctx context.Context, err error) bool {
 	return true
 }
 
-// Args returns the arguments for a statement of pgx, after an option to keep no
-// prepared statement on the server behind such a pooler.
+// Args returns the arguments for a statement of pgx. Behind such a pooler, and without
+// prepared statements, they follow an option to keep none on the server, and to read binary
+// results: those in text depend on settings of the session.
 func (f *Fence) Args(args []any) []any {
-	if !f.pooled.Load() {
+	if f.options.Prepare && !f.pooled.Load() {
 		return args
 	}
 	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
