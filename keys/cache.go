@@ -10,7 +10,8 @@ import (
 )
 
 // maxEntryAge bounds how long an entry is served. Every change of a key evicts
-// its entries; the bound is for changes that bypass the store's change log.
+// its entries; the bound is for what is not in the store's change log: names, and changes
+// that bypass it.
 const maxEntryAge = time.Minute
 
 // maxOfKey is how many slots of a set the entries of one key take at most. Those of its
