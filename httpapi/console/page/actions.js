@@ -13,7 +13,7 @@ export const nextToMe = 8; // folders that need no search
 
 const toTrash = "What is deleted can be restored from the trash, for 30 days unless the server is set otherwise.";
 
-const listOf = (text) => text.split(",").map((one) => one.trim()).filter(Boolean);
+const listOf = (text) => text.split("\n").map((one) => one.trim()).filter(Boolean);
 const nameOf = (list) => (list.length === 1 ? list[0].name : plural(list.length, "symbol"));
 
 // choose opens the file dialog of the browser.
@@ -27,14 +27,14 @@ export function fileChooser(accept, multiple, chosen) {
 
 // tagsField is a field for tags.
 const tagsField = (label, tags = []) =>
-	field(label, h("input", { value: tags.join(", "), autocomplete: "off" }), "Separated by commas.");
+	field(label, h("textarea", { value: tags.join("\n"), rows: "3", autocomplete: "off" }), "One per line.");
 
-const tagsIn = (node) => listOf(node.querySelector("input").value);
+const tagsIn = (node) => listOf(node.querySelector("textarea").value);
 
 // createActions returns the actions on a library. chosen is the selection; problems are
 // shown in the banner.
 export function createActions(library, chosen, banner) {
-	const { call, named } = library;
+	const { call, send, named } = library;
 	const place = () => library.place.value;
 	const showError = (error) => showProblem(banner, errorContent(error));
 	const selected = () => [...(library.symbols.value ?? new Map()).values()].filter(({ id }) => chosen.ids.has(id));
@@ -111,10 +111,11 @@ export function createActions(library, chosen, banner) {
 		});
 	}
 
-	async function copy({ id }, to) {
-		const body = await call("GET", `symbols/${id}?fields=name,type,data,tags,meta`);
+	// copy sends what it reads as it is: JSON.parse would change numbers in meta.
+	async function copy({ id, name }, to) {
+		const body = await (await send("GET", `symbols/${id}?fields=name,type,data,tags,meta`)).blob();
 		await call("POST", `folders/${to}/symbols`, { body });
-		announce(`${body.name} copied to ${named(to).name}.`);
+		announce(`${name} copied to ${named(to).name}.`);
 		await library.refresh();
 	}
 

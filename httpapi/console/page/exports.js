@@ -300,7 +300,7 @@ function registered({ select, download, register }) {
 			if (error.status !== 404) throw error; // someone else has removed it
 		});
 		removed.add(record.id);
-		loaded = loaded.filter(({ id }) => id !== record.id);
+		loaded = loaded?.filter(({ id }) => id !== record.id);
 		select(record.sourceFileUrl, false);
 		render();
 		const restore = async () => {

@@ -115,6 +115,7 @@ export function keysScreen(root) {
 	}
 
 	function render() {
+		if (!keys) return; // rejected meanwhile
 		const text = search.value.trim().toLowerCase();
 		const of = owner.value.trim().toLowerCase();
 		const [, matches] = filters[status.value] ?? ["", () => true];
@@ -123,7 +124,7 @@ export function keysScreen(root) {
 		const hasOwner = (key) => (isOwner ? ownerOf(key) === of : ownerOf(key).includes(of));
 		const hasText = (key) => (text[0] === "#" ? text === `#${key.id}` : textOf(key).includes(text));
 		found = keys.filter((key) => matches(key) && hasOwner(key) && hasText(key));
-		if (complete || order.selectedIndex) found.sort(keyOrders[order.value]); // pages come with the oldest keys first
+		if (complete) found.sort(keyOrders[order.value]); // pages come with the oldest keys first
 		const shown = table.show(found, complete);
 		tools.hidden = false;
 		toolbar.hidden = !keys.length;
@@ -188,7 +189,7 @@ export function keysScreen(root) {
 	}
 
 	function replace(key) {
-		keys = keys.map((one) => (one.id === key.id ? key : one));
+		keys = keys?.map((one) => (one.id === key.id ? key : one));
 		render();
 	}
 
@@ -252,7 +253,7 @@ export function keysScreen(root) {
 
 	function dropAll(list) {
 		const gone = new Set(list.map(({ id }) => id));
-		keys = keys.filter(({ id }) => !gone.has(id));
+		keys = keys?.filter(({ id }) => !gone.has(id));
 		chosen.set([...chosen.ids].filter((id) => !gone.has(id)));
 		render();
 	}
@@ -267,7 +268,7 @@ export function keysScreen(root) {
 	async function create() {
 		const issued = await createKey();
 		if (!issued) return;
-		keys = [...keys, issued.key];
+		keys &&= [...keys, issued.key];
 		render();
 		showRawKey("Key created", issued);
 	}

@@ -254,7 +254,7 @@ export function createLibrary(api, delay = 400) {
 
 	return {
 		folders, place, symbols, complete, more, filter, found, outdated,
-		call, named, open, isOpen, refresh, reload, update, change, show, drop, updateFolder, createFolder, deleteFolder, notice,
+		call, send, named, open, isOpen, refresh, reload, update, change, show, drop, updateFolder, createFolder, deleteFolder, notice,
 
 		async load() {
 			folders.value = await readFolders();

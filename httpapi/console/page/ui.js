@@ -119,7 +119,7 @@ export function formDialog({ title, submit, cancel = "Cancel", danger, run, afte
 			closing: () => !go.hasAttribute("aria-busy"),
 			closed: () => (resolve(result), result && after),
 		}, node);
-		(node.querySelector("input, select") ?? stay).focus();
+		(node.querySelector("input, select, textarea") ?? stay).focus();
 	});
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
 
@@ -307,4 +308,19 @@ func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
 	b.visit(s.url + "#/owner/acme")
 	b.click("1 key, 1 active")
 	b.waitText("1 of 3 keys")
+}
+
+// In Berlin, the last second of the year 9999 is in the year 10000.
+func TestKeys_ExpiryOfYear9999(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	_, err := s.Keys.Update(t.Context(), s.keyNamed(keyName).ID, keys.Fields{ExpiresAt: new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))})
+	is.New(t).NoErr(err)
+	b := openTab(t, s.url+"icon.svg")
+	call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
+	b.visit(s.url + "#/keys")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText(keyName)
+	b.click("More for "+keyName, "Change expiry…")
+	b.wait(`e2e.field("Last day").value === "10000-01-01"`)
 }

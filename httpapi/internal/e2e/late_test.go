@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 )
@@ -228,4 +229,78 @@ func TestLate_Folders(t *testing.T) {
 	for _, request := range b.requests {
 		s.is.True(!strings.Contains(request.URL, "/symbol/changes")) // nobody sees them
 	}
+}
+
+// loginSite is a site whose administrator logs in with a cookie.
+type loginSite struct {
+	*site
+	b *tab
+}
+
+func startLoginSite(t *testing.T) loginSite {
+	t.Helper()
+	s := startSite(t, func(o *httpapi.Options) {
+		o.AuthenticateAdmin = func(r *http.Request) (string, error) {
+			session, err := r.Cookie("session")
+			if err != nil {
+				return "", err
+			}
+			return session.Value, nil
+		}
+	})
+	b := openTab(t, s.url+"icon.svg")
+	eval[string](b, `document.cookie = "session=ann; path=/"`)
+	return loginSite{s, b}
+}
+
+// loginEnds ends the login, goes back in the history, and logs in again as in another tab.
+func (s loginSite) loginEnds() {
+	s.b.t.Helper()
+	eval[string](s.b, `document.cookie = "session=; path=/; max-age=0"`)
+	eval[bool](s.b, `(history.back(), true)`)
+	s.b.waitText("Not logged in as an administrator.")
+	eval[string](s.b, `document.cookie = "session=ann; path=/"`)
+}
+
+// The login ends while a dialog is open, and the list is read again.
+func TestLate_LoginDuringKeyDialog(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		open   func(b *tab)
+		submit string
+	}{
+		"Key created": {func(b *tab) { b.click("Create key"); b.fill("Name", "New one") }, "Create key"},
+		"Key rotated": {func(b *tab) { b.click("More for "+keyName, "Rotate…") }, "Rotate key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startLoginSite(t)
+			s.b.visit(s.url + "#/keys?status=active")
+			s.b.waitText(keyName)
+			eval[bool](s.b, `(location.hash = "#/keys", true)`)
+			s.b.wait(`e2e.field("Status").value === ""`)
+			s.b.waitText(keyName)
+			time.Sleep(500 * time.Millisecond) // a list that is read again closes menus
+			test.open(s.b)
+			s.loginEnds()
+			s.b.click(test.submit)
+			s.b.waitText(name)
+		})
+	}
+}
+
+func TestLate_LoginDuringRemoval(t *testing.T) {
+	t.Parallel()
+	s := startLoginSite(t)
+	s.register("drawing 7", apitest.FilesURL+"plan.pdf")
+	s.b.visit(s.url + "#/exports?order=By+source")
+	s.b.waitText("1 export")
+	eval[bool](s.b, `(location.hash = "#/exports", true)`)
+	s.b.wait(`e2e.field("Order").value === "Oldest first"`)
+	s.b.waitText("1 export")
+	time.Sleep(500 * time.Millisecond) // as above
+	s.b.click("More for drawing 7", "Remove…")
+	s.loginEnds()
+	s.b.click("Remove")
+	s.b.wait(`!document.querySelector("dialog")`)
 }
