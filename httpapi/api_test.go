@@ -138,7 +138,9 @@ func TestAuthenticate(t *testing.T) {
 	h.options.AllowedOrigins = []string{"https://viewer.example"}
 	appServer(t, h)
 	for _, path := range []string{"/own/7", "/things/7"} {
-		is.Equal(string(h.client("GET", path, "").want(200).body), "hello API key true")
+		accepted := h.client("GET", path, "").want(200)
+		is.Equal(string(accepted.body), "hello API key true")
+		is.Equal(accepted.header.Get("Cache-Control"), "private")
 		rejected := h.send("GET", path, "", "Origin", "https://viewer.example", "x-api-key", "wrong").wantError(401, "unauthorized")
 		is.Equal(rejected.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
 		is.Equal(rejected.header.Get("Access-Control-Allow-Origin"), "https://viewer.example")

@@ -190,5 +190,6 @@ func (c *call) authenticateOwn(scopes []string) bool {
 		c.fail(err)
 		return false
 	}
+	c.w.Header().Set("Cache-Control", "private") // shared caches do not know x-api-key
 	return true
 }

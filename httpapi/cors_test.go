@@ -44,6 +44,8 @@ func TestCORS(t *testing.T) {
 		allowed := origin
 		if configured[0] == "*" {
 			allowed = "*"
+			// A cache may serve it to a page of another origin.
+			is.Equal(h.send("GET", "/client.js", "").want(200).header.Get("Access-Control-Allow-Origin"), "*")
 		}
 		for _, response := range []response{
 			preflight,
