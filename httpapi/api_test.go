@@ -76,6 +76,7 @@ func TestConfigureServer_FillsUnsetFields(t *testing.T) {
 	is.Equal(server.WriteTimeout, 6*time.Minute)
 	is.Equal(server.IdleTimeout, 2*time.Minute)
 	is.Equal(server.MaxHeaderBytes, 64<<10)
+	is.Equal(server.HTTP2.WriteByteTimeout, time.Minute)
 
 	client, conn := net.Pipe()
 	defer client.Close()

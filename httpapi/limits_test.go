@@ -623,6 +623,32 @@ func TestConfigureServer_BuffersLittleOfABody(t *testing.T) {
 	})
 }
 
+// TestConfigureServer_ClosesUnreadConnections has a client that opens all windows of HTTP/2 and
+// then reads nothing. It writes frames of RFC 9113.
+func TestConfigureServer_ClosesUnreadConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 1)
+		server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			began := time.Now()
+			for err := error(nil); err == nil; _, err = w.Write(make([]byte, 1<<20)) {
+			}
+			ended <- time.Since(began)
+		})}
+		server.Protocols.SetUnencryptedHTTP2(true)
+		httpapi.ConfigureServer(server)
+		conn := servePipe(t, server).dial()
+		defer conn.Close()
+		io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
+			"\x00\x00\x06\x04\x00\x00\x00\x00\x00"+"\x00\x04\x40\x00\x00\x00"+ // SETTINGS_INITIAL_WINDOW_SIZE
+			"\x00\x00\x04\x08\x00\x00\x00\x00\x00"+"\x3f\xff\xff\xff"+ // WINDOW_UPDATE of the connection
+			"\x00\x00\x06\x01\x05\x00\x00\x00\x01"+"\x82\x84\x86\x01\x01x") // HEADERS: GET http://x/
+		if took := <-ended; took > time.Minute+time.Second {
+			t.Error(took)
+		}
+	})
+}
+
 func TestDecode_BoundsFields(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(*httpapi.Options) {})
