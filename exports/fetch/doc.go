@@ -44,8 +44,8 @@
 // status 408, 429 and 5xx. A timeout between connect and first byte is not
 // retried. Status 404 and 410 are an [exports.ErrGone].
 //
-// Of a file of an HTTP/2 origin, up to 1 MiB is buffered besides what is prefetched. So
-// it arrives at no more than 1 MiB in each round trip: 25 MB/s at 40 ms.
+// Requests use HTTP/1.1. Over HTTP/2, an origin could delay the requests to all others,
+// because net/http waits for some frames of a connection under locks that they share.
 //
 // # Ranges and resume
 //

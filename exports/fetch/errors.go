@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -150,17 +149,5 @@ func isTransient(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Op == "dial" || e.Op == "read" || e.Op == "write" // but not a TLS alert
 	}
-	_, reset := errors.AsType[http2StreamError](err)
-	lost := strings.HasPrefix(err.Error(), "http2: ") && !isTimeout(err) // net/http has no value for a lost connection
-	return reset || lost || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
-
-// http2StreamError matches the stream error of net/http, which has no exported
-// name but converts to any struct with the same fields.
-type http2StreamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (http2StreamError) Error() string { return "HTTP/2 stream error" }

@@ -305,11 +305,11 @@ func TestOpener_OpenRangeResumesAfterIdleTimeout(t *testing.T) {
 	}
 }
 
-func TestHTTP2_OpenRange(t *testing.T) {
+func TestTLS_OpenRange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	content := randomBytes(1, 1<<20)
-	baseURL, o := startHTTP2Origin(t, func(w http.ResponseWriter, r *http.Request) {
+	baseURL, o := startTLSOrigin(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})

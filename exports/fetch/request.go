@@ -142,18 +142,15 @@ func New(options *Options) (*Opener, error) {
 	o.transport = &http.Transport{
 		Proxy:                  nil, // not from the environment: see SSRF guard in the package comment
 		DialContext:            o.dial,
-		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs},
+		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs}, // with both set, net/http uses no HTTP/2: see the package comment
 		TLSHandshakeTimeout:    opts.ConnectTimeout,
 		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), 20*time.Second),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
-		ForceAttemptHTTP2:      true,
-		// Pings detect dead connections.
-		HTTP2:               &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, SendPingTimeout: opts.ConnectTimeout, PingTimeout: opts.ConnectTimeout},
-		MaxConnsPerHost:     maxConnsPerHost,
-		MaxIdleConnsPerHost: maxIdlePerHost,
-		MaxIdleConns:        maxIdleConns,
-		IdleConnTimeout:     idleConnTimeout,
+		MaxConnsPerHost:        maxConnsPerHost,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		MaxIdleConns:           maxIdleConns,
+		IdleConnTimeout:        idleConnTimeout,
 	}
 	return o, nil
 }
