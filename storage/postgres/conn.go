@@ -99,7 +99,7 @@ func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
 func (db *database) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
 	return sqlstore.RowFunc(func(dest ...any) error {
 		return db.read(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, db.sql(statement), db.fence.Args(args)...).Scan(dest...)
+			return conn.QueryRow(ctx, db.sql(statement), db.fence.QueryArgs(args)...).Scan(dest...)
 		})
 	})
 }
@@ -129,7 +129,7 @@ func (db *database) ask(ctx context.Context, statement string, args ...any) (res
 
 func (db *database) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
 	return db.read(ctx, func(conn *pgx.Conn) error {
-		return query(ctx, conn, read, db.sql(statement), db.fence.Args(args))
+		return query(ctx, conn, read, db.sql(statement), db.fence.QueryArgs(args))
 	})
 }
 
@@ -216,11 +216,11 @@ type transaction struct {
 }
 
 func (t transaction) QueryRow(ctx context.Context, statement string, args ...any) sqlstore.Row {
-	return t.tx.QueryRow(ctx, t.sql(statement), t.fence.Args(args)...)
+	return t.tx.QueryRow(ctx, t.sql(statement), t.fence.QueryArgs(args)...)
 }
 
 func (t transaction) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
-	return query(ctx, t.tx, read, t.sql(statement), t.fence.Args(args))
+	return query(ctx, t.tx, read, t.sql(statement), t.fence.QueryArgs(args))
 }
 
 func (t transaction) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {

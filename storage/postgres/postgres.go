@@ -189,10 +189,12 @@ func New(pool *pgxpool.Pool, options *Options) (*DB, error) {
 		db.schema = pgx.Identifier{o.Schema}.Sanitize()
 	}
 	config := pool.Config().ConnConfig
+	mode := config.DefaultQueryExecMode
 	db.fence = fence.New(fence.Options{
 		Mode:      fence.Mode(o.Fence),
 		Table:     db.sql("canvasback_fence"),
-		Prepare:   config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		Prepare:   mode == pgx.QueryExecModeCacheStatement,
+		Text:      config.DescriptionCacheCapacity > 0 && (mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol),
 		ReadWrite: config.ValidateConnect != nil,
 		Tracer:    config.Tracer,
 		Logger:    db.log,

@@ -41,6 +41,7 @@ type Options struct {
 	Mode      Mode
 	Table     string          // name of canvasback_fence
 	Prepare   bool            // statements, once per connection
+	Text      bool            // results are in text unless a query has another mode
 	ReadWrite bool            // reject a server that is read-only
 	Tracer    pgx.QueryTracer // or nil
 	Logger    *slog.Logger
@@ -167,14 +168,22 @@ func (f *Fence) LosesStatements(ctx context.Context, err error) bool {
 	return true
 }
 
-// Args returns the arguments for a statement of pgx. Behind such a pooler, and without
-// prepared statements, they follow an option to keep none on the server, and to read binary
-// results: those in text depend on settings of the session.
+// Args returns the arguments for a statement of pgx, after an option to keep no
+// prepared statement on the server behind such a pooler.
 func (f *Fence) Args(args []any) []any {
-	if f.options.Prepare && !f.pooled.Load() {
+	if !f.pooled.Load() {
 		return args
 	}
 	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+}
+
+// QueryArgs is Args for a query. Its results are binary: those in text depend on settings of
+// the session.
+func (f *Fence) QueryArgs(args []any) []any {
+	if f.options.Text {
+		return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+	}
+	return f.Args(args)
 }
 
 // requests prepares the statements of one exchange. Doing so once saves four times the CPU
