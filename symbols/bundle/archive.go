@@ -57,16 +57,18 @@ func openArchive(data []byte, options Options) (*archive, error) {
 	return a, nil
 }
 
-// zipName returns the name of an entry: as in a manifest, with slashes and in NFC. It is
-// in code page 437 if it is not in UTF-8.
+// zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
 func zipName(entry *zip.File) string {
 	const utf8Flag = 1 << 11
 	name := entry.Name
 	if entry.Flags&utf8Flag == 0 && !utf8.ValidString(name) {
 		name, _ = charmap.CodePage437.NewDecoder().String(name) // it has a character for each byte
 	}
-	return norm.NFC.String(strings.ReplaceAll(name, `\`, "/"))
+	return normalPath(name)
 }
+
+// normalPath returns the name of a file as [Write] writes it: with slashes and in NFC.
+func normalPath(name string) string { return norm.NFC.String(strings.ReplaceAll(name, `\`, "/")) }
 
 const (
 	// entryMemory is what a symbol takes beside its name and data, and the JSON around

@@ -42,14 +42,20 @@ func TestRead_BundleRepackedElsewhere(t *testing.T) {
 	t.Parallel()
 	files := unzip(t, writeBundle(t, "F", symbols.NewSymbol{Name: "Ventil für Öl", Type: "text/plain", Data: "hello"}))
 	for program, rename := range map[string]func(string) string{
+		"NFD manifest": norm.NFD.String,
 		"NFD":          norm.NFD.String,
 		"code page":    func(name string) string { return strings.NewReplacer("ü", "\x81", "Ö", "\x99").Replace(name) },
 		"backslash":    func(name string) string { return strings.ReplaceAll(name, "/", `\`) },
 		"no directory": func(name string) string { return strings.TrimPrefix(name, "F/") },
 	} {
+		written := func(name string) string { return name }
+		if program == "NFD manifest" { // of another program
+			written = rename
+		}
 		var repacked []file
 		for _, f := range files {
-			repacked = append(repacked, file{name: rename("F/" + f.name), content: f.content})
+			content := strings.ReplaceAll(f.content, "Ventil für Öl.txt", written("Ventil für Öl.txt"))
+			repacked = append(repacked, file{name: rename("F/" + f.name), content: content})
 		}
 		contents, err := bundle.Read(t.Context(), zipOf(t, repacked...), nil)
 		if err != nil || contents.Files[0].Symbol.Data != "hello" {

@@ -33,7 +33,7 @@ type image struct {
 	meta     map[string]any
 }
 
-// symbol returns the symbol of a picture. An SVG in UTF-16 becomes one in UTF-8.
+// symbol returns the symbol of a picture. An SVG is converted by [picture.ToUTF8].
 func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 	actual, description := picture.Sniff(i.content)
 	switch {

@@ -318,7 +318,7 @@ func (r *reader) readBundle(ctx context.Context, manifest *zip.File) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name := directory + listed.File
+		name := directory + normalPath(listed.File)
 		symbol, err := r.readListed(unread, name, listed)
 		if err := r.addSymbol(name, symbol, err); err != nil {
 			return err

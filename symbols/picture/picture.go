@@ -24,7 +24,8 @@ type Picture struct {
 	Content   []byte
 }
 
-// Find returns the image in the data of a symbol, and false if there is none.
+// Find returns the image in the data of a symbol, and false if there is none. It converts an
+// SVG by [ToUTF8].
 func Find(data string) (Picture, bool) {
 	switch text := strings.TrimLeft(data, " \t\r\n\ufeff"); {
 	case strings.HasPrefix(text, "<"):

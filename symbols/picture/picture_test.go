@@ -44,6 +44,8 @@ func TestFind(t *testing.T) {
 		{svg, "image/svg+xml", svg},
 		{"\ufeff<?xml version='1.0'?><!-- a --><!DOCTYPE svg>\n" + svg, "image/svg+xml", ""},
 		{strings.Repeat(" \n", 70) + svg, "image/svg+xml", ""},
+		{" \n<?xml version='1.0'?>" + svg, "image/svg+xml", "<?xml version='1.0'?>" + svg},
+		{"\f" + svg, "", ""},
 		{`<svg:svg xmlns:svg="http://www.w3.org/2000/svg"/>`, "image/svg+xml", ""},
 		{`<svg xmlns="http://www.w3.org/1999/xhtml"/>`, "", ""},
 		{`<html><svg/></html>`, "", ""},
@@ -104,7 +106,7 @@ func TestFind_ConvertsToUTF8(t *testing.T) {
 	t.Parallel()
 	for declared, text := range map[string]string{
 		"ISO-8859-1": "\xe4\xa7", "latin1": "\xe4\xa7", "iso_8859-1": "\xe4\xa7", "windows-1252": "\xe4\xa7", "CP1252": "\xe4\xa7", "macintosh": "\x8a\xa4",
-		"UTF-8": "ä§", "utf-16": "ä§", "iso-8859-5": "ä§", "Shift_JIS": "ä§",
+		"US-ASCII": "\xe4\xa7", "UTF-8": "ä§", "utf-16": "ä§", "iso-8859-5": "ä§", "Shift_JIS": "ä§",
 	} {
 		for _, quote := range []string{`="%s"`, ` = '%s'`} {
 			is := is.New(t)
@@ -115,7 +117,9 @@ func TestFind_ConvertsToUTF8(t *testing.T) {
 			is.Equal(string(found.Content), fmt.Sprintf(document, "UTF-8", "ä§"))
 		}
 	}
-	_, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="Shift_JIS"?><svg><title>`+"\x83\x6f</title></svg>"))
+	found, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="ISO-8859-1"?><svg id="`+"\x80\"/>"))
+	is.New(t).True(ok && strings.Contains(string(found.Content), "€")) // as in windows-1252
+	_, ok = picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="Shift_JIS"?><svg><title>`+"\x83\x6f</title></svg>"))
 	is.New(t).True(!ok)
 }
 

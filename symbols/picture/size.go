@@ -16,8 +16,7 @@ import (
 // in pixels, and of an SVG in CSS pixels. For an SVG they are its width and height
 // attributes in any absolute CSS unit; em and rem are 16 px, ex is 8 px. If one is missing
 // or relative, it follows from the viewBox; without a viewBox it is 300 or 150, as in
-// browsers. Those of a JPEG are before a rotation that its Exif data may demand. The text
-// of the error may be shown to users.
+// browsers. Exif orientation is ignored. The text of the error may be shown to users.
 //
 // Size reads the complete content of PNG and SVG, and the headers of the others.
 func Size(mimeType string, content []byte) (width, height float64, err error) {

@@ -98,14 +98,20 @@ func isIcon(b []byte) bool {
 	return size > 0 && offset >= 22 && uint64(offset)+uint64(size) <= uint64(len(b))
 }
 
-// declaredEncoding matches the name of an encoding after the start of an XML declaration.
-var declaredEncoding = regexp.MustCompile(`^(\x{feff}?<\?xml\s[^>]*\sencoding\s*=\s*["'])([\w.:-]+)`)
+// maxHead is how much of a document an XML declaration may take.
+const maxHead = 1 << 10
 
-// ToUTF8 returns an XML document in UTF-8 that begins as one in UTF-16, or declares an
-// encoding with one byte for each character: Chromium shows no image in one. What is in
-// another encoding is returned as it is.
+// declaredEncoding matches an XML declaration up to the name of the encoding, and the name.
+var declaredEncoding = regexp.MustCompile(`^(\x{feff}?<\?xml[ \t\r\n][^>]*[ \t\r\n]encoding[ \t\r\n]*=[ \t\r\n]*["'])([\w.:-]+)`)
+
+// ToUTF8 converts an XML document to UTF-8 and corrects its declaration. It knows UTF-16,
+// and encodings with one byte for each character in documents of up to 4 MiB. Other content
+// is returned unchanged, but for white space before a declaration.
 func ToUTF8(content []byte) []byte {
-	declared := declaredEncoding.FindSubmatch(content)
+	if text := bytes.TrimLeft(content, whiteSpace); bytes.HasPrefix(text, []byte("<?xml")) {
+		content = text
+	}
+	declared := declaredEncoding.FindSubmatch(content[:min(len(content), maxHead)])
 	var from encoding.Encoding
 	switch {
 	case bytes.HasPrefix(content, []byte("\xff\xfe")), bytes.HasPrefix(content, []byte("<\x00")):
@@ -114,10 +120,10 @@ func ToUTF8(content []byte) []byte {
 		from = unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
 	case declared == nil || strings.EqualFold(string(declared[2]), "UTF-8"):
 		return content
-	case utf8.Valid(content): // converted by the client, but for the declaration
+	case utf8.Valid(content): // only the declaration is wrong
 		from = encoding.Nop
 	default:
-		if from = findEncoding(string(declared[2])); from == nil {
+		if from = findEncoding(string(declared[2])); from == nil || len(content) > 4<<20 {
 			return content
 		}
 	}
@@ -125,17 +131,25 @@ func ToUTF8(content []byte) []byte {
 	if err != nil {
 		return content
 	}
-	return declaredEncoding.ReplaceAll(text, []byte("${1}UTF-8"))
+	head := min(len(text), maxHead)
+	return append(declaredEncoding.ReplaceAll(text[:head], []byte("${1}UTF-8")), text[head:]...)
 }
 
-// findEncoding returns the encoding with one byte for each character that has a name, or nil.
-func findEncoding(name string) encoding.Encoding {
+// findEncoding returns the encoding with one byte for each character that a label stands
+// for in browsers (WHATWG Encoding, section 4.2), or nil.
+func findEncoding(label string) encoding.Encoding {
 	normal := strings.NewReplacer("-", "", "_", "", " ", "", "cp125", "windows125")
-	if name = normal.Replace(strings.ToLower(name)); name == "latin1" {
-		name = "iso88591"
+	label = normal.Replace(strings.ToLower(label))
+	switch label {
+	case "iso88591", "latin1", "usascii", "ascii":
+		label = "windows1252"
+	case "iso88592", "latin2":
+		label = "iso88592"
+	case "iso88599", "latin5":
+		label = "windows1254"
 	}
 	for _, e := range charmap.All {
-		if normal.Replace(strings.ToLower(fmt.Sprint(e))) == name {
+		if normal.Replace(strings.ToLower(fmt.Sprint(e))) == label {
 			return e
 		}
 	}

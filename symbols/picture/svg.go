@@ -26,11 +26,11 @@ func isSVG(content []byte) bool {
 func svgSize(content []byte) (width, height float64, err error) {
 	const defaultWidth, defaultHeight = 300, 150 // CSS 2.1, section 10.3.2
 	content = ToUTF8(content)
-	root, ok := parseXML(content)
-	switch {
-	case !utf8.Valid(content):
+	if !utf8.Valid(content) {
 		return 0, 0, errors.New("an SVG in an encoding that is not supported; save it in UTF-8")
-	case !ok:
+	}
+	root, ok := parseXML(content)
+	if !ok {
 		return 0, 0, errors.New("broken SVG: it is not well-formed XML")
 	}
 	// Adobe Illustrator writes an entity in place of the namespace.
@@ -68,7 +68,7 @@ const (
 )
 
 var attributeStart = regexp.MustCompile(`=\s*["']`)
-var xmlDeclaration = regexp.MustCompile(`^\x{feff}?\s*(<\?xml\s[^>]*\?>)?`)
+var xmlDeclaration = regexp.MustCompile(`^\x{feff}?(<\?xml[ \t\r\n][^>]*\?>)?`)
 var declaredEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
 
 // parseXML returns the root of a document in UTF-8 and reports whether the document is
@@ -81,7 +81,8 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 			return root, false
 		}
 	}
-	decoder := xml.NewDecoder(bytes.NewReader(xmlDeclaration.ReplaceAll(content, nil))) // it would read version 1.0 only
+	head := len(xmlDeclaration.Find(content[:min(len(content), maxHead)])) // encoding/xml rejects version 1.1
+	decoder := xml.NewDecoder(bytes.NewReader(content[head:]))
 	decoder.Entity = make(map[string]string)
 	hasRoot := false
 	for depth := 0; ; {
