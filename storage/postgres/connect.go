@@ -93,7 +93,8 @@ func (h host) set(config *pgconn.Config) {
 // each host has rejected one. Until then it retries, because a standby can become the
 // primary while another host does not respond.
 func findPrimary(ctx context.Context, config *pgconn.Config) (host, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*config.ConnectTimeout) // which is for each address of a host
+	const maxAddresses = 4 // of a host; ConnectTimeout is for each
+	ctx, cancel := context.WithTimeout(ctx, maxAddresses*config.ConnectTimeout)
 	defer cancel()
 	type result struct {
 		host int

@@ -91,7 +91,7 @@ func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 	is.NoErr(err)
 	defer silent.Close()
 	u.Host = "primary.test:" + u.Port() + ",standby.test:" + u.Port()
-	config, err := pgxpool.ParseConfig(u.String() + "&connect_timeout=1")
+	config, err := pgxpool.ParseConfig(u.String() + "&connect_timeout=3")
 	is.NoErr(err)
 	config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) {
 		if host == "primary.test" {

@@ -111,11 +111,11 @@ const insertSymbol = `
 
 // execInsert executes insertSymbol, and sets the id and the version. A statement with
 // RETURNING takes 1.5 times as long.
-func execInsert(ctx context.Context, statement *sql.Stmt, symbol *insertion) error {
-	symbol.Version = symbols.Version(1 + rand.Int64N(1<<62))
+func execInsert(ctx context.Context, statement *sql.Stmt, i *insertion) error {
+	i.Version = symbols.Version(1 + rand.Int64N(1<<62))
 	result, err := statement.ExecContext(ctx,
-		symbol.Version, symbol.Name, symbol.Type, symbol.Data, symbol.Tags.String(), symbol.Meta,
-		symbol.CreatedAt.UnixMilli(), symbol.UpdatedAt.UnixMilli(), symbol.UpdatedBy, symbol.FolderID, symbol.tenant,
+		i.Version, i.Name, i.Type, i.Data, i.Tags.String(), i.Meta,
+		i.CreatedAt.UnixMilli(), i.UpdatedAt.UnixMilli(), i.UpdatedBy, i.FolderID, i.tenant,
 	)
 	if err != nil {
 		return err
@@ -123,6 +123,6 @@ func execInsert(ctx context.Context, statement *sql.Stmt, symbol *insertion) err
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return cmp.Or(err, symbols.ErrFolderNotFound)
 	}
-	symbol.ID, err = result.LastInsertId()
+	i.ID, err = result.LastInsertId()
 	return err
 }

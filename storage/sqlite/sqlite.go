@@ -114,7 +114,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 			return err
 		}
 		err := d.db.write(ctx, func(tx transaction) error { return migrate(ctx, tx.conn) })
-		if err == nil || !strings.Contains(err.Error(), "database is locked") {
+		if err == nil || !strings.Contains(err.Error(), "database is locked") { // this package imports no driver
 			return err
 		}
 	}
