@@ -15,7 +15,7 @@ type Export struct {
 	SourceURL    string // lookup key, unique for a tenant
 	ExportedURL  string // of the exported file
 	FileName     string // as registered, empty if none
-	RegisteredBy string // who registered it last, such as "key 7"; empty if unknown
+	RegisteredBy string // who registered it last, such as "key 7", or "anyone" without keys; empty: the application
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
@@ -50,9 +50,9 @@ func RedactURL(rawURL string) string {
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
-	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
-	u = &url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	text := linkPath.ReplaceAllString(u.String(), "/exports/links/...")
+	opaque := strings.ReplaceAll(u.Opaque, " ", "%20")              // as in Path, so that a list of URLs can be read
+	path := linkPath.ReplaceAllString(u.Path, "/exports/links/...") // RawPath is ignored if it is that of another
+	text := (&url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: path, RawPath: u.RawPath}).String()
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "..."
 	}

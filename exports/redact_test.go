@@ -24,6 +24,7 @@ func TestRedactURL(t *testing.T) {
 		"plan key 5":                                                              "plan%20key%205",
 		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
 		"https://canvas.example/v/exports/links/" + strings.Repeat("-_sT", 10) + "abc/plan.pdf": "https://canvas.example/v/exports/links/.../plan.pdf",
+		"https://canvas.example/exports/links/%41" + strings.Repeat("a", 42) + "/a%2Fb":         "https://canvas.example/exports/links/.../a/b",
 
 		"?secret": "",
 		"":        "",

@@ -36,10 +36,11 @@ func (c *call) checkAdminLogin() error {
 		}
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response
 	}
-	c.actor = cmp.Or(actorText(actor), "admin")
-	if strings.HasPrefix(c.actor, "key ") { // as a client key is called
-		c.actor = "admin " + c.actor
+	actor = actorText(actor)
+	if strings.HasPrefix(actor, "key ") || actor == anyone { // as others are called
+		actor = actorText("admin " + actor)
 	}
+	c.actor = cmp.Or(actor, "admin")
 	return nil
 }
 

@@ -132,6 +132,9 @@ func (c *call) client() client {
 
 func (c *call) clientIP() string { return c.api.options.clientIP(c.r) }
 
+// anyone is who registers an export without a key.
+const anyone = "anyone"
+
 // actorName returns who has sent the request, or "".
 func (c *call) actorName() string {
 	if c.actor == "" && c.keyID != 0 {

@@ -70,7 +70,7 @@ func (e exportEndpoints) register(c *call) error {
 		SourceURL:   in.SourceFileURL,
 		ExportedURL: in.ExportedURL,
 		FileName:    in.FileName.value,
-		By:          cmp.Or(c.actorName(), "anyone"),
+		By:          cmp.Or(c.actorName(), anyone),
 		OwnOnly:     e.ownOnly && !isAdmin,
 		PublicOnly:  e.tenants && !isAdmin,
 	}

@@ -116,11 +116,14 @@ func keyVersion(key *keys.Key) symbols.Version {
 }
 
 // unchanged returns the condition that If-Match holds for a key.
-func (c *call) unchanged(key *keys.Key) error {
-	if !c.ifMatch().Matches(keyVersion(key)) {
-		return symbols.ErrChanged
+func (c *call) unchanged() func(*keys.Key) error {
+	match := c.ifMatch()
+	return func(key *keys.Key) error {
+		if !match.Matches(keyVersion(key)) {
+			return symbols.ErrChanged
+		}
+		return nil
 	}
-	return nil
 }
 
 // issuedReply returns a reply with a new raw key.
@@ -172,7 +175,7 @@ func (e keyEndpoints) updateKey(ctx context.Context, c *call, in apiKeyRequest) 
 	if err != nil {
 		return reply{}, err
 	}
-	return keyReply(e.service.Update(ctx, c.id, fields, c.unchanged))
+	return keyReply(e.service.Update(ctx, c.id, fields, c.unchanged()))
 }
 
 type updateKeysRequest struct {
@@ -200,7 +203,7 @@ type rotateKeyRequest struct {
 }
 
 func (e keyEndpoints) rotateKey(ctx context.Context, c *call, in rotateKeyRequest) (reply, error) {
-	issued, err := e.service.Rotate(ctx, c.id, wholeSeconds(in.OverlapSeconds.value), c.unchanged)
+	issued, err := e.service.Rotate(ctx, c.id, wholeSeconds(in.OverlapSeconds.value), c.unchanged())
 	if err != nil {
 		return reply{}, err
 	}
@@ -217,5 +220,5 @@ func wholeSeconds(seconds int64) time.Duration {
 }
 
 func (e keyEndpoints) deleteKey(ctx context.Context, c *call) (reply, error) {
-	return messageReply("API key deleted.", e.service.Delete(ctx, c.id, c.unchanged))
+	return messageReply("API key deleted.", e.service.Delete(ctx, c.id, c.unchanged()))
 }
