@@ -65,8 +65,11 @@ func (p Position) String() string {
 }
 
 // in returns the position with the history of a tenant, so that an ID of another tenant is
-// of no known history. For a position that it has returned, it returns the original.
+// hardly ever of a known history. For a position that it has returned, it returns the original.
 func (p Position) in(tenant string) Position {
+	if p == (Position{}) {
+		return p // of no history
+	}
 	return Position{p.History ^ int64(crc32.ChecksumIEEE([]byte(tenant))), p.Number}
 }
 
