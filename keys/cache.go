@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// maxEntryAge bounds how long an entry is served. Every change of a key evicts
-// its entries; the bound is for what is not in the store's change log: names, and changes
-// that bypass it.
+// maxEntryAge bounds how long an entry is served. Every change of a key except of its name
+// evicts its entries; the bound is for names, and for changes that bypass the store's
+// change log.
 const maxEntryAge = time.Minute
 
 // maxOfKey is how many slots of a set the entries of one key take at most. Those of its

@@ -131,7 +131,7 @@ type Changes struct {
 	Age time.Duration
 
 	// Complete means that Find has had the same results since the given epoch
-	// for all digests but these, except for names. If it is false, any result may differ.
+	// for all digests but these; names may differ. If it is false, any result may differ.
 	Complete bool
 }
 

@@ -12,8 +12,8 @@
 //
 // Prefer [os.Root] to [os.DirFS], which follows symbolic links out of its directory.
 // A Root follows relative ones within it, and no absolute ones. Names that begin with a
-// dot do not exist. Whoever may register exports
-// can download every other file of the file system.
+// dot do not exist. Whoever may register exports can download every other file of the
+// file system.
 //
 // # Changes
 //
