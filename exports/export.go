@@ -50,8 +50,9 @@ func RedactURL(rawURL string) string {
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
-	opaque := strings.ReplaceAll(u.Opaque, " ", "%20")              // as in Path, so that a list of URLs can be read
-	path := linkPath.ReplaceAllString(u.Path, "/exports/links/...") // RawPath is ignored if it is that of another
+	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
+	path := linkPath.ReplaceAllString(u.Path, "/exports/links/...")
+	// RawPath is ignored if it does not encode the path.
 	text := (&url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: path, RawPath: u.RawPath}).String()
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "..."

@@ -37,7 +37,7 @@ func (c *call) checkAdminLogin() error {
 		return fmt.Errorf("%w: %v", errAdminLogin, err) //nolint:errorlint // the cause must not select the response
 	}
 	actor = actorText(actor)
-	if strings.HasPrefix(actor, "key ") || actor == anyone { // as others are called
+	if strings.HasPrefix(actor, "key ") || actor == anyone { // names of client keys, and of requests without one
 		actor = actorText("admin " + actor)
 	}
 	c.actor = cmp.Or(actor, "admin")

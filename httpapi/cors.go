@@ -37,7 +37,7 @@ func (c cors) handle(w http.ResponseWriter, r *http.Request) bool {
 	if !c.allowAll() {
 		header.Add("Vary", "Origin")
 	}
-	allowed := c.allowAll() || c.allows(origin) // with *, caches may serve a page what others have asked for
+	allowed := c.allowAll() || c.allows(origin) // a cache may have * from a request without Origin
 	switch {
 	case allowed && c.allowAll():
 		header.Set("Access-Control-Allow-Origin", "*")

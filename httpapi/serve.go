@@ -112,7 +112,8 @@ func (c *call) cutPrefix() bool {
 // the kind.
 func (c *call) serve(route *route, kind string) {
 	c.route = route.path
-	if id, err := c.pathID(); err == nil && kind != "" {
+	id, invalid := c.pathID()
+	if c.id = id; invalid == nil && kind != "" {
 		c.touch(kind, id)
 	}
 	c.body = requestBody{call: c, source: http.MaxBytesReader(&c.w, cmp.Or[io.ReadCloser](c.r.Body, http.NoBody), route.limit)}
@@ -121,13 +122,15 @@ func (c *call) serve(route *route, kind string) {
 	}
 	c.r.Body = unreadable{}
 	defer c.memory.Release()
-	if err := c.dispatch(route); err != nil {
+	if err := c.dispatch(route, invalid); err != nil {
 		c.fail(err)
 	}
 }
 
-func (c *call) dispatch(route *route) (err error) {
-	if err = c.authenticate(route); err != nil {
+// dispatch calls the endpoint of a route. The error about the id in the path, if any, is for
+// clients that may use the route.
+func (c *call) dispatch(route *route, invalidID error) error {
+	if err := c.authenticate(route); err != nil {
 		return err
 	}
 	if c.r.ContentLength > route.limit {
@@ -136,8 +139,8 @@ func (c *call) dispatch(route *route) (err error) {
 	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
 		c.drain()
 	}
-	if c.id, err = c.pathID(); err != nil {
-		return err
+	if invalidID != nil {
+		return invalidID
 	}
 	return route.endpoint(c)
 }

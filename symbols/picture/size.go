@@ -22,7 +22,7 @@ import (
 func Size(mimeType string, content []byte) (width, height float64, err error) {
 	switch mimeType {
 	case SVG:
-		return svgSize(content)
+		return svgSize(ToUTF8(content))
 	case "image/png":
 		return pngSize(content)
 	case "image/webp":

@@ -21,11 +21,10 @@ func isSVG(content []byte) bool {
 	return err == nil
 }
 
-// svgSize returns the size in CSS pixels at which browsers draw an SVG. It parses the
-// complete document.
+// svgSize returns the size in CSS pixels at which browsers draw an SVG, which [ToUTF8] has
+// returned. It parses the complete document.
 func svgSize(content []byte) (width, height float64, err error) {
 	const defaultWidth, defaultHeight = 300, 150 // CSS 2.1, section 10.3.2
-	content = ToUTF8(content)
 	if !utf8.Valid(content) {
 		return 0, 0, errors.New("an SVG in an encoding that is not supported; save it in UTF-8")
 	}

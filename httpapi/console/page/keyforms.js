@@ -158,7 +158,7 @@ export function expiryField(current) {
 function localDay(time) {
 	const at = new Date(time);
 	at.setMinutes(at.getMinutes() - at.getTimezoneOffset());
-	return at.toISOString().split("T")[0].replace("+0", "");
+	return at.toISOString().split("T")[0].replace("+0", ""); // the year 10000 is +010000
 }
 
 const known = {

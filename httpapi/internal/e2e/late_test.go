@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 )
@@ -239,15 +238,7 @@ type loginSite struct {
 
 func startLoginSite(t *testing.T) loginSite {
 	t.Helper()
-	s := startSite(t, func(o *httpapi.Options) {
-		o.AuthenticateAdmin = func(r *http.Request) (string, error) {
-			session, err := r.Cookie("session")
-			if err != nil {
-				return "", err
-			}
-			return session.Value, nil
-		}
-	})
+	s := startSite(t, cookieLogin)
 	b := openTab(t, s.url+"icon.svg")
 	eval[string](b, `document.cookie = "session=ann; path=/"`)
 	return loginSite{s, b}

@@ -145,20 +145,22 @@ func TestStates_RejectionEndsSelection(t *testing.T) {
 	}
 }
 
+// cookieLogin lets administrators log in with a session cookie.
+func cookieLogin(o *httpapi.Options) {
+	o.AuthenticateAdmin = func(r *http.Request) (string, error) {
+		session, err := r.Cookie("session")
+		if err != nil {
+			return "", err
+		}
+		return session.Value, nil
+	}
+}
+
 // TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.
 func TestStates_LoginOfTheApplication(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startSite(t, func(o *httpapi.Options) {
-		o.RegisterWith = httpapi.RegisterWithAdminKey
-		o.AuthenticateAdmin = func(r *http.Request) (string, error) {
-			session, err := r.Cookie("session")
-			if err != nil {
-				return "", err
-			}
-			return session.Value, nil
-		}
-	})
+	s := startSite(t, cookieLogin, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Not logged in as an administrator.")
 	equal(b, `document.querySelector("main strong").innerText`, "Login required")
