@@ -166,7 +166,7 @@ function registered({ select, download, register }) {
 	const banner = h("div");
 	const table = pagedTable("Registered exports", ["Source", "Registered", ""], row, turned);
 	const body = h("div");
-	const more = button("Load more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next)).catch(problem) });
+	const more = button("Load more", { kind: "small", hidden: true, onclick: ({ currentTarget }) => runOnce(currentTarget, () => page(next).then(render)).catch(problem) });
 	const node = h("section.stack", h("h2", "Registered"), tools, banner, body, h("div.actions", more));
 
 	const admin = async (method, suffix, signal) => send(method, `admin/exports${suffix}`, { key: "admin", signal });
@@ -179,6 +179,7 @@ function registered({ select, download, register }) {
 		const { signal } = searching;
 		try {
 			await page(`?limit=${limit}&q=${encodeURIComponent(search.value)}`, true);
+			render();
 		} catch (error) {
 			if (signal.aborted) return;
 			if (loaded && !isRejected(error)) return showLoadProblem(banner, error, load);
@@ -197,7 +198,6 @@ function registered({ select, download, register }) {
 		if (!first && query !== next) return; // "Check all" or "Load more" has added it meanwhile
 		next = /^<([^>]+)>/.exec(response.headers.get("Link") ?? "")?.[1];
 		loaded = first ? added : [...loaded, ...added];
-		render();
 	}
 
 	function render() {
@@ -268,6 +268,7 @@ function registered({ select, download, register }) {
 	// checkListed checks all exports that match the search, which it loads first.
 	async function checkListed() {
 		while (next) await page(next);
+		render();
 		const done = await each(banner, "Checking", loaded.map((record) => ({ record, name: record.sourceFileUrl })), ({ record }) => check(record));
 		const bad = done.filter(({ ok }) => !ok).length;
 		announce(`${plural(done.length, "file")} checked, ${bad.toLocaleString("en")} not available.`);
