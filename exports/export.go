@@ -39,7 +39,8 @@ type Page struct {
 	More    bool // exports with higher ids follow
 }
 
-var linkPath = regexp.MustCompile(`/exports/links/[\w-]{43}`)
+// linkToken matches the token of a download link, whose URL may be relative.
+var linkToken = regexp.MustCompile(`((?:^|/)links/)[\w-]{43}`)
 
 // RedactURL returns rawURL for a log: without user info, query and fragment, which often
 // hold secrets, and without the token of a download link, and cut to 200 bytes. It returns
@@ -50,8 +51,9 @@ func RedactURL(rawURL string) string {
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
-	opaque := strings.ReplaceAll(u.Opaque, " ", "%20") // as in Path, so that a list of URLs can be read
-	path := linkPath.ReplaceAllString(u.Path, "/exports/links/...")
+	redact := func(path string) string { return linkToken.ReplaceAllString(path, "${1}...") }
+	opaque := redact(strings.ReplaceAll(u.Opaque, " ", "%20")) // as in Path, so that a list of URLs can be read
+	path := redact(u.Path)
 	// RawPath is ignored if it does not encode the path.
 	text := (&url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: path, RawPath: u.RawPath}).String()
 	if len(text) > most {

@@ -25,6 +25,9 @@ func TestRedactURL(t *testing.T) {
 		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
 		"https://canvas.example/v/exports/links/" + strings.Repeat("-_sT", 10) + "abc/plan.pdf": "https://canvas.example/v/exports/links/.../plan.pdf",
 		"https://canvas.example/exports/links/%41" + strings.Repeat("a", 42) + "/a%2Fb":         "https://canvas.example/exports/links/.../a/b",
+		"canvas.example:443/exports/links/" + strings.Repeat("a", 43) + "/a.pdf":                "canvas.example:443/exports/links/.../a.pdf",
+		"/exports/links/" + strings.Repeat("a", 43):                                             "/exports/links/...",
+		"links/" + strings.Repeat("a", 43) + "/a.pdf":                                           "links/.../a.pdf",
 
 		"?secret": "",
 		"":        "",
