@@ -141,7 +141,8 @@ func TestAuthenticate(t *testing.T) {
 	for _, path := range []string{"/own/7", "/things/7"} {
 		accepted := h.client("GET", path, "").want(200)
 		is.Equal(string(accepted.body), "hello API key true")
-		is.Equal(accepted.header.Get("Cache-Control"), "private")
+		is.Equal(accepted.header.Get("Cache-Control"), "private, no-cache")
+		is.Equal(accepted.header.Values("Vary"), []string{"Origin", "X-Api-Key"})
 		rejected := h.send("GET", path, "", "Origin", "https://viewer.example", "x-api-key", "wrong").wantError(401, "unauthorized")
 		is.Equal(rejected.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
 		is.Equal(rejected.header.Get("Access-Control-Allow-Origin"), "https://viewer.example")
@@ -158,7 +159,9 @@ func TestAuthenticate_WithoutProtection(t *testing.T) {
 	h := newHarness(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	appServer(t, h)
 	for _, path := range []string{"/own/7", "/things/7"} {
-		is.Equal(string(h.send("GET", path, "").want(200).body), "hello  false")
+		open := h.send("GET", path, "").want(200)
+		is.Equal(string(open.body), "hello  false")
+		is.Equal(open.header.Get("Cache-Control"), "")
 	}
 	h.send("POST", "/things/7", "").want(200)
 	h.send("POST", "/things/7", "", "Origin", "https://evil.example").wantError(403, "forbidden")

@@ -125,8 +125,9 @@ func (a *API) RequireScope(scope string) func(http.Handler) http.Handler {
 
 // RequireClientKey is middleware for the application's own handlers. It calls next
 // with the key in the context (see [KeyFromContext]), or responds like the routes
-// of the API: CORS headers and preflights, error bodies, rate limit. With
-// DangerouslySkipClientKeys it calls next without a key.
+// of the API: CORS headers and preflights, error bodies, rate limit. With a key, caches
+// return the response of next for that key only, and ask before, unless next replaces
+// Cache-Control and Vary. With DangerouslySkipClientKeys it calls next without a key.
 //
 // The request is reported to Observe when next returns. Its Route is r.Pattern,
 // which http.ServeMux and chi set, or empty. With Observe set, next gets a
@@ -190,6 +191,9 @@ func (c *call) authenticateOwn(scopes []string) bool {
 		c.fail(err)
 		return false
 	}
-	c.w.Header().Set("Cache-Control", "private") // shared caches do not know x-api-key
+	if c.verified { // the key may be revoked, and a browser may have another one later
+		c.w.Header().Set("Cache-Control", cacheControlRevalidate)
+		c.w.Header().Add("Vary", headerAPIKey)
+	}
 	return true
 }
