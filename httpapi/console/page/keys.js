@@ -87,7 +87,6 @@ export function keysScreen(root) {
 		loading = new AbortController();
 		const { signal } = loading;
 		if (!keys) fill(body, skeleton("rows"));
-		complete = false;
 		uses.clear();
 		try {
 			let latest;
@@ -95,6 +94,7 @@ export function keysScreen(root) {
 			for await (latest of allKeys(signal)) {
 				if (latest.length < keys?.length || finished !== writes.finished) continue; // the list is replaced once it is complete
 				keys = latest;
+				complete = false;
 				render();
 			}
 			if (finished !== writes.finished) return load(); // it may be from before the change

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -323,4 +324,24 @@ func TestKeys_ExpiryOfYear9999(t *testing.T) {
 	b.waitText(keyName)
 	b.click("More for "+keyName, "Change expiry…")
 	b.wait(`e2e.field("Last day").value === "10000-01-01"`)
+}
+
+// The list stays in order while it cannot be read again.
+func TestKeys_OrderAfterFailedReload(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	on := new(atomic.Bool)
+	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/admin/api-keys", status: 503, body: "{}"})
+	for _, name := range []string{"delta", "alpha"} {
+		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name})
+		s.is.NoErr(err)
+	}
+	b := openTab(t, s.url+"#/keys?order=By+name")
+	b.enterKey("Admin key", apitest.AdminKey)
+	b.waitText("delta")
+	on.Store(true)
+	b.click("Reload")
+	b.waitText("Retry")
+	b.fill("Search by name, owner, id or scope", "a")
+	b.wait(`[...document.querySelectorAll("tbody a.name")].map((node) => node.innerText).join() === "alpha,apitest,delta"`)
 }
