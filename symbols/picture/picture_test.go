@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/matryer/is"
 
@@ -117,10 +118,31 @@ func TestFind_ConvertsToUTF8(t *testing.T) {
 			is.Equal(string(found.Content), fmt.Sprintf(document, "UTF-8", "ä§"))
 		}
 	}
+	for label, letter := range map[string]string{"latin2": "Ŕ", "latin5": "À", "iso-8859-11": "ภ", "cp1251": "А"} {
+		found, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="`+label+`"?><svg id="`+"\xc0\"/>"))
+		is.New(t).True(ok && strings.Contains(string(found.Content), letter))
+	}
 	found, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="ISO-8859-1"?><svg id="`+"\x80\"/>"))
 	is.New(t).True(ok && strings.Contains(string(found.Content), "€")) // as in windows-1252
 	_, ok = picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="Shift_JIS"?><svg><title>`+"\x83\x6f</title></svg>"))
 	is.New(t).True(!ok)
+}
+
+// A declaration is looked for in the first KiB, and 4 MiB become 12 at most.
+func TestToUTF8_BoundsWork(t *testing.T) {
+	t.Parallel()
+	document := func(space, length int) []byte {
+		head := `<?xml version="1.0" ` + strings.Repeat(" ", space) + `encoding="latin1"?><svg id="`
+		return []byte(head + strings.Repeat("\x80", length-len(head)-len(`"/>`)) + `"/>`)
+	}
+	for _, c := range []struct {
+		space, length int
+		converts      bool
+	}{{0, 4 << 20, true}, {0, 4<<20 + 1, false}, {900, 2000, true}, {1024, 2000, false}} {
+		if utf8.Valid(picture.ToUTF8(document(c.space, c.length))) != c.converts {
+			t.Error(c)
+		}
+	}
 }
 
 func TestFind_TypesAgree(t *testing.T) {

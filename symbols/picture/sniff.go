@@ -143,10 +143,12 @@ func findEncoding(label string) encoding.Encoding {
 	switch label {
 	case "iso88591", "latin1", "usascii", "ascii":
 		label = "windows1252"
-	case "iso88592", "latin2":
+	case "latin2":
 		label = "iso88592"
 	case "iso88599", "latin5":
 		label = "windows1254"
+	case "iso885911", "tis620":
+		label = "windows874"
 	}
 	for _, e := range charmap.All {
 		if normal.Replace(strings.ToLower(fmt.Sprint(e))) == label {
