@@ -83,6 +83,9 @@ func (d *Database) Migrate(ctx context.Context, log *slog.Logger) error {
 	}
 	pending, err := driver.Pending(ctx)
 	if err == nil {
+		if len(pending) > 0 {
+			log.Info("migrating the database once nobody else writes", "migrations", pending)
+		}
 		err = driver.Migrate(ctx)
 	}
 	if err == nil && len(pending) > 0 {
