@@ -141,16 +141,22 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	export, err := h.options.Exports.Get(t.Context(), 1)
 	is.NoErr(err)
 	is.Equal(export.RegisteredBy, "M\uFFFDller"+strings.Repeat("é", 247))
-	h = serve(t, func(o *httpapi.Options) {
-		o.RegisterWith = httpapi.RegisterWithAdminKey
-		o.AdminKeys = nil
-		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "key 1", nil }
-	})
-	h.admin("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), nil)
-	export, err = h.options.Exports.Get(t.Context(), 1)
-	is.NoErr(err)
-	is.Equal(export.RegisteredBy, "admin key 1")
+	for login, want := range map[string]string{ // names of others
+		"key 1":                           "admin key 1",
+		"anyone":                          "admin anyone",
+		"key " + strings.Repeat("é", 251): "admin key " + strings.Repeat("é", 245),
+	} {
+		h = serve(t, func(o *httpapi.Options) {
+			o.RegisterWith = httpapi.RegisterWithAdminKey
+			o.AdminKeys = nil
+			o.AuthenticateAdmin = func(*http.Request) (string, error) { return login, nil }
+		})
+		h.admin("POST", "/viewer/exports/register", body).want(201)
+		is.Equal(registrant(h), nil)
+		export, err = h.options.Exports.Get(t.Context(), 1)
+		is.NoErr(err)
+		is.Equal(export.RegisteredBy, want)
+	}
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	h.send("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), nil)

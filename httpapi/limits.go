@@ -68,7 +68,9 @@ type Limits struct {
 
 	// IdleTimeout is how long the client of a download may make no progress, a
 	// minute by default. It replaces the server's WriteTimeout, so that a download
-	// may last as long as data flows. See [ConnContext] for what counts as progress.
+	// may last as long as data flows. See [ConnContext] for what counts as progress. Over
+	// HTTP/2, a client that reads nothing from its connection loses it after the
+	// WriteByteTimeout of the server, too: see [ConfigureServer].
 	IdleTimeout time.Duration
 }
 
