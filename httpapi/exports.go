@@ -138,13 +138,7 @@ func (c *call) sendAttachment(mediaType, name string, size int64, write func(*st
 	if size >= 0 {
 		header.Set("Content-Length", strconv.FormatInt(size, 10))
 	}
-	c.w.WriteHeader(http.StatusOK)
-	out := c.newFileStream(&c.w)
-	if err := write(out); err != nil {
-		c.abort(err)
-	}
-	out.Finish()
-	return nil
+	return c.stream(write)
 }
 
 // prefetchBytes is how much of a file is read before the response begins. It

@@ -154,7 +154,7 @@ func (c *call) sendLink(link *exports.Link) error {
 				c.touchExport(source, 0)
 			}
 		},
-		NewStream: c.newFileStream,
+		NewStream: c.newStream,
 	})
 	c.logSkipped(http.StatusOK, skipped)
 	if err != nil && c.w.status != 0 {

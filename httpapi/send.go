@@ -139,7 +139,7 @@ func (c *call) sendBody(body *bodies.Body) error {
 	}
 	write := func(w io.Writer) error { return body.Write(c.detached(), w) }
 	if size < 0 {
-		return c.stream(write)
+		return c.stream(func(out *stream.Writer) error { return write(out) })
 	}
 	c.writeSized(http.StatusOK, size, write)
 	return nil
@@ -147,7 +147,7 @@ func (c *call) sendBody(body *bodies.Body) error {
 
 // stream writes the header and then the body that write writes. The error of write
 // aborts the response.
-func (c *call) stream(write func(io.Writer) error) error {
+func (c *call) stream(write func(*stream.Writer) error) error {
 	c.w.WriteHeader(http.StatusOK)
 	if c.r.Method == http.MethodHead {
 		return nil
@@ -173,11 +173,11 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 	header := c.w.Header()
 	header.Set("Content-Type", "application/json")
 	if !c.compressible() {
-		return c.stream(write)
+		return c.stream(func(out *stream.Writer) error { return write(out) })
 	}
 	header.Set("Content-Encoding", "gzip")
-	return c.stream(func(w io.Writer) error {
-		buffer := bufio.NewWriterSize(w, stream.ChunkSize)
+	return c.stream(func(out *stream.Writer) error {
+		buffer := bufio.NewWriterSize(out, stream.ChunkSize)
 		compressor := gzip.NewWriter(buffer)
 		if err := write(compressor); err != nil {
 			return err
@@ -189,19 +189,14 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 	})
 }
 
-// newStream returns a Writer of a response that may be long, and whose header is
-// complete.
+// newStream returns a Writer of a response that may be long, and whose header is complete.
+// It sends the header at once if the request has taken long, such as to open a file: the
+// server would buffer it with 4 KiB of the body.
 func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
 	if stream.Buffers(w) {
 		c.api.warnBuffered()
 	}
-	return stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
-}
-
-// newFileStream returns a Writer for files. It sends the header at once if the request has
-// taken long, such as to open the first: the server would buffer it with 4 KiB of the body.
-func (c *call) newFileStream(w http.ResponseWriter) *stream.Writer {
-	out := c.newStream(w)
+	out := stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 	if time.Since(c.start) > 500*time.Millisecond {
 		out.Flush()
 	}

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"example.com/canvasback/exports/filename"
+	"example.com/canvasback/httpapi/internal/stream"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
@@ -44,15 +44,15 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 		}
 		return page, err
 	}
-	header := c.w.Header()
+	name := cmp.Or(filename.Clean(folder.Name), "symbols")
 	if drawio {
-		header.Set("Content-Type", "application/xml")
-		header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".xml")))
-		return c.stream(func(w io.Writer) error { return bundle.WriteDrawio(w, pages) })
+		return c.sendAttachment("application/xml", filename.Clean(name+".xml"), -1, func(out *stream.Writer) error {
+			return bundle.WriteDrawio(out, pages)
+		})
 	}
-	header.Set("Content-Type", "application/zip")
-	header.Set("Content-Disposition", filename.Disposition("attachment", bundleFileName(folder, ".zip")))
-	return c.stream(func(w io.Writer) error { return bundle.Write(w, folder.Name, pages) })
+	return c.sendAttachment("application/zip", filename.Clean(name+".zip"), -1, func(out *stream.Writer) error {
+		return bundle.Write(out, folder.Name, pages)
+	})
 }
 
 func (e symbolEndpoints) symbolPage(c *call, after int64) (page symbols.Page, err error) {
@@ -65,10 +65,6 @@ func (e symbolEndpoints) symbolPage(c *call, after int64) (page symbols.Page, er
 		return err
 	})
 	return page, err
-}
-
-func bundleFileName(folder symbols.Folder, extension string) string {
-	return filename.Clean(cmp.Or(filename.Clean(folder.Name), "symbols") + extension)
 }
 
 type importResponse struct {
