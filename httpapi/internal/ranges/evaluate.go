@@ -36,14 +36,7 @@ func Evaluate(method string, header http.Header, rep Representation) (status int
 	if method != http.MethodGet || rep.Size < 0 || !ifRange(header, rep) {
 		return http.StatusOK, nil
 	}
-	list, err := Parse(header["Range"], rep.Size)
-	switch {
-	case err != nil:
-		return http.StatusRequestedRangeNotSatisfiable, nil
-	case list == nil:
-		return http.StatusOK, nil
-	}
-	return http.StatusPartialContent, list
+	return Parse(header["Range"], rep.Size)
 }
 
 // precondition returns 200 if the request is to be processed, or else the status of

@@ -4,17 +4,14 @@ package ranges
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 )
 
 // maxRanges is how many ranges of one request are served.
 const maxRanges = 8
-
-// ErrUnsatisfiable means that a representation has no byte that was requested.
-var ErrUnsatisfiable = errors.New("ranges: not satisfiable")
 
 // Range is a part of a representation. Its Length is positive.
 type Range struct{ Start, Length int64 }
@@ -28,22 +25,21 @@ func (r Range) ContentRange(size int64) string {
 // Unsatisfied returns the value of the header Content-Range of status 416.
 func Unsatisfied(size int64) string { return fmt.Sprintf("bytes */%d", size) }
 
-// Parse resolves the lines of a Range header for a representation of size bytes.
-// It returns the satisfiable ranges in the order of the request, which do not
-// overlap, or [ErrUnsatisfiable] if there is none.
+// Parse resolves the lines of a Range header for a representation of size bytes. With
+// status 206 it returns the satisfiable ranges in the order of the request, which do not
+// overlap. If there is none, the status is 416.
 //
-// Without ranges and error the header must be ignored: it is absent or invalid,
-// its unit is not bytes, it has more than 8 ranges, some of them overlap, or the
-// representation is empty. RFC 9110, section 14.2, permits this.
-func Parse(lines []string, size int64) ([]Range, error) {
+// With status 200 the header must be ignored: it is absent or invalid, its unit is not
+// bytes, it has more than 8 ranges, some of them overlap, or the representation is empty.
+// RFC 9110, section 14.2, permits this.
+func Parse(lines []string, size int64) (status int, list []Range) {
 	if len(lines) != 1 || size == 0 {
-		return nil, nil
+		return http.StatusOK, nil
 	}
 	unit, set, found := strings.Cut(lines[0], "=")
 	if !found || !strings.EqualFold(unit, "bytes") {
-		return nil, nil
+		return http.StatusOK, nil
 	}
-	var list []Range
 	count := 0
 	for spec := range strings.SplitSeq(set, ",") {
 		spec = strings.Trim(spec, " \t")
@@ -52,19 +48,19 @@ func Parse(lines []string, size int64) ([]Range, error) {
 		}
 		r, ok := parseSpec(spec, size)
 		if count++; !ok || count > maxRanges {
-			return nil, nil
+			return http.StatusOK, nil
 		}
 		if r.Length > 0 {
 			list = append(list, r)
 		}
 	}
-	if count > 0 && len(list) == 0 {
-		return nil, ErrUnsatisfiable
+	switch {
+	case count == 0 || overlap(list):
+		return http.StatusOK, nil
+	case list == nil:
+		return http.StatusRequestedRangeNotSatisfiable, nil
 	}
-	if overlap(list) {
-		return nil, nil
-	}
-	return list, nil
+	return http.StatusPartialContent, list
 }
 
 // parseSpec parses an int-range or a suffix-range of section 14.1.1. The Length of
