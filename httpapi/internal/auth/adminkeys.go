@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"regexp"
-	"slices"
 	"sync/atomic"
 
 	"golang.org/x/crypto/bcrypt"
@@ -60,44 +59,38 @@ func newAdminKeys(list []string) (*adminKeys, error) {
 	return k, nil
 }
 
-// isClear reports whether the key with the number is configured in clear.
-func (k *adminKeys) isClear(number int) bool {
-	return slices.ContainsFunc(k.list, func(a *adminKey) bool { return a.number == number && a.hash == nil })
-}
-
-// find returns the number of a clear or remembered key, or zero, and whether the
-// key must be compared with the hashes. It compares digests, and all of them: its
-// time depends neither on the length of a key nor on the first difference.
-func (k *adminKeys) find(key string) (number int, slow bool) {
+// find returns a clear or remembered key, or nil, and whether the key must be compared
+// with the hashes. It compares digests, and all of them: its time depends neither on the
+// length of a key nor on the first difference.
+func (k *adminKeys) find(key string) (found *adminKey, slow bool) {
 	digest := sha256.Sum256([]byte(key))
 	hashed := false
 	for _, a := range k.list {
-		if right := a.digest.Load(); right != nil {
-			number = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(right[:], digest[:]), a.number, number)
+		if right := a.digest.Load(); right != nil && subtle.ConstantTimeCompare(right[:], digest[:]) == 1 {
+			found = a
 		}
 		hashed = hashed || a.hash != nil
 	}
-	return number, hashed && number == 0 && len(key) <= maxBcryptKey
+	return found, hashed && found == nil && len(key) <= maxBcryptKey
 }
 
-// compare compares a key with all hashes and returns the number of the right one,
-// or zero. It makes one comparison at a time, so wrong keys occupy one core. Waiting
-// ends with ctx.
-func (k *adminKeys) compare(ctx context.Context, key string) (number int, err error) {
+// compare compares a key with all hashes and returns the right one, or nil. It makes one
+// comparison at a time, so wrong keys occupy one core. Waiting ends with ctx.
+func (k *adminKeys) compare(ctx context.Context, key string) (found *adminKey, err error) {
 	select {
 	case k.comparing <- struct{}{}:
 		defer func() { <-k.comparing }()
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return nil, ctx.Err()
 	}
-	if number, slow := k.find(key); !slow { // another request was first
-		return number, nil
+	if found, slow := k.find(key); !slow { // another request was first
+		return found, nil
 	}
 	for _, a := range k.list {
 		if a.hash != nil && bcrypt.CompareHashAndPassword(a.hash, []byte(key)) == nil {
 			a.digest.Store(new(sha256.Sum256([]byte(key))))
-			number = cmp.Or(number, a.number)
+			found = cmp.Or(found, a)
 		}
 	}
-	return number, nil
+	return found, nil
 }

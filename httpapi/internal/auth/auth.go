@@ -48,7 +48,7 @@ type Checker struct {
 	admin        *adminKeys
 	clientLimit  *limiter // of wrong client keys
 	adminLimit   *limiter // of wrong admin keys
-	recentAdmins *recentUses
+	recentAdmins recentUses
 	timeout      time.Duration
 	comparing    turns.Turns[string] // networks of client IPs
 }
@@ -64,7 +64,7 @@ func New(options Options) (*Checker, error) {
 		admin:        admin,
 		clientLimit:  newLimiter(options.Burst, options.Interval),
 		adminLimit:   newLimiter(options.Burst, options.Interval),
-		recentAdmins: newRecentUses(),
+		recentAdmins: recentUses{ends: make(expiries[recentUse])},
 		timeout:      options.Timeout,
 	}, nil
 }
@@ -117,34 +117,34 @@ func (c *Checker) Admin(ctx context.Context, ip string, values []string) (number
 		return 0, ErrAdminKeyMissing
 	}
 	ip = Network(ip)
-	number, slow := c.admin.find(values[0])
-	use, long := recentID{ip, number}, len(values[0]) >= minRecentKey && c.admin.isClear(number)
+	key, slow := c.admin.find(values[0])
+	use, long := recentUse{ip, key}, len(values[0]) >= minRecentKey && key != nil && key.hash == nil
 	if long && c.recentAdmins.has(use) {
 		c.recentAdmins.add(use)
-		return number, nil
+		return key.number, nil
 	}
-	if err := c.adminLimit.take(ip, number == 0); err != nil {
+	if err := c.adminLimit.take(ip, key == nil); err != nil {
 		return 0, err
 	}
 	if slow {
 		ctx, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 		err = c.comparing.Do(ctx, ip, func() (err error) {
-			number, err = c.admin.compare(ctx, values[0])
+			key, err = c.admin.compare(ctx, values[0])
 			return err
 		})
-		if err != nil || number > 0 { // not known to be wrong
+		if err != nil || key != nil { // not known to be wrong
 			c.adminLimit.refund(ip)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("%w: wait for the comparison of a key: %w", keys.ErrUnavailable, err)
 		}
 	}
-	if number == 0 {
+	if key == nil {
 		return 0, ErrAdminKeyWrong
 	}
 	if long {
 		c.recentAdmins.add(use)
 	}
-	return number, nil
+	return key.number, nil
 }

@@ -17,11 +17,11 @@ type limiter struct {
 
 	seed maphash.Seed
 	mu   sync.Mutex
-	tats expiries // theoretical arrival times, by hash of the IP, which may be long
+	tats expiries[uint64] // theoretical arrival times, by hash of the IP, which may be long
 }
 
 func newLimiter(burst int, interval time.Duration) *limiter {
-	return &limiter{burst: burst, interval: interval, seed: maphash.MakeSeed(), tats: make(expiries)}
+	return &limiter{burst: burst, interval: interval, seed: maphash.MakeSeed(), tats: make(expiries[uint64])}
 }
 
 // Network returns the network of an IPv6 address, to which a limit applies, and any
@@ -70,24 +70,24 @@ func (l *limiter) refund(ip string) {
 	}
 }
 
-// expiries are times by hash. Those in the past mean nothing.
-type expiries map[uint64]time.Time
+// expiries are times of something. Those in the past mean nothing.
+type expiries[K comparable] map[K]time.Time
 
 // makeRoom removes, if there are maxClientIPs entries, those that mean nothing and then
 // others down to half, so that this is rare.
-func (e expiries) makeRoom(now time.Time) {
+func (e expiries[K]) makeRoom(now time.Time) {
 	if len(e) < maxClientIPs {
 		return
 	}
-	for hash, end := range e {
+	for key, end := range e {
 		if end.Before(now) {
-			delete(e, hash)
+			delete(e, key)
 		}
 	}
-	for hash := range e {
+	for key := range e {
 		if len(e) <= maxClientIPs/2 {
 			return
 		}
-		delete(e, hash)
+		delete(e, key)
 	}
 }

@@ -50,9 +50,9 @@ func TestChecker_RecentAdminPasses(t *testing.T) {
 func TestRecentUses_LimitsEntries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	r := newRecentUses()
+	r := recentUses{ends: make(expiries[recentUse])}
 	for i := range 3 * maxClientIPs {
-		r.add(recentID{strconv.Itoa(i), 1})
+		r.add(recentUse{strconv.Itoa(i), nil})
 	}
 	is.True(len(r.ends) <= maxClientIPs)
 }
