@@ -39,11 +39,29 @@ func (db *database) sql(statement string) string {
 	return strings.ReplaceAll(statement, "canvasback_", db.schema+".canvasback_")
 }
 
-// withConn calls f with a connection of the pool. If the connection is dead, the
-// others are probably dead or dying too: withConn makes the pool replace them, and
+// withConn calls f with a connection of the pool, up to ten times if PostgreSQL aborts it in
+// favor of another transaction. If serializable is the default isolation level, PostgreSQL
+// aborts all but one of the writers of a row.
+func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
+	const attempts = 10
+	for attempt := 1; ; attempt++ {
+		err := db.withLiveConn(ctx, f)
+		if attempt == attempts || !isRetryable(err) {
+			return mapConstraint(err)
+		}
+		select {
+		case <-time.After(rand.N(time.Duration(attempt) * 20 * time.Millisecond)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// withLiveConn calls f with a connection of the pool. If the connection is dead, the
+// others are probably dead or dying too: withLiveConn makes the pool replace them, and
 // retries on a new one if f reported safeToRetry. It also retries without prepared
 // statements if a pooler has lost one, because no statement was executed then.
-func (db *database) withConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
+func (db *database) withLiveConn(ctx context.Context, f func(*pgx.Conn) (safeToRetry bool, err error)) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
 		began := time.Now()
@@ -90,9 +108,7 @@ func (db *database) reset(began time.Time) {
 // read calls f, which must not write. It may call f more than once: PostgreSQL aborts
 // reads too if serializable is the default.
 func (db *database) read(ctx context.Context, f func(*pgx.Conn) error) error {
-	return retry(ctx, func() error {
-		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) { return true, f(conn) })
-	})
+	return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) { return true, f(conn) })
 }
 
 // QueryRow returns the first row of a query, which runs when the row is scanned.
@@ -150,11 +166,9 @@ func query(
 // write runs a single statement outside a transaction. It returns an error if the
 // standby has not confirmed the commit.
 func (db *database) write(ctx context.Context, statement string, args ...any) (result fence.Result, err error) {
-	err = retry(ctx, func() error {
-		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
-			result, err = db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args})
-			return pgconn.SafeToRetry(err), err
-		})
+	err = db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
+		result, err = db.fence.Exec(ctx, conn, fence.Statement{Text: db.sql(statement), Args: args})
+		return pgconn.SafeToRetry(err), err
 	})
 	return result, err
 }
@@ -186,25 +200,23 @@ func (db *database) Transact(ctx context.Context, change func(sqlstore.Tx) error
 
 // transact is Transact with a function that qualifies the names in statements.
 func (db *database) transact(ctx context.Context, qualify func(string) string, change func(sqlstore.Tx) error) error {
-	return retry(ctx, func() error {
-		return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
-			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-			if err != nil {
-				return true, err
+	return db.withConn(ctx, func(conn *pgx.Conn) (bool, error) {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return true, err
+		}
+		committing := false
+		defer func() {
+			if !committing {
+				tx.Rollback(ctx)
 			}
-			committing := false
-			defer func() {
-				if !committing {
-					tx.Rollback(ctx)
-				}
-			}()
-			if err := change(transaction{tx, db.fence, qualify}); err != nil {
-				return false, explainCanceled(err)
-			}
-			committing = true
-			_, err = db.fence.Exec(ctx, conn, fence.Commit)
-			return false, err
-		})
+		}()
+		if err := change(transaction{tx, db.fence, qualify}); err != nil {
+			return false, explainCanceled(err)
+		}
+		committing = true
+		_, err = db.fence.Exec(ctx, conn, fence.Commit)
+		return false, err
 	})
 }
 
@@ -251,22 +263,4 @@ func (t transaction) ExecAll(ctx context.Context, statement string, list [][]any
 	}
 	err = t.tx.SendBatch(ctx, &batch).Close()
 	return affected, err
-}
-
-// retry calls try, up to ten times if PostgreSQL aborts it in favor of another
-// transaction. If serializable is the default isolation level, PostgreSQL aborts all but
-// one of the writers of a row.
-func retry(ctx context.Context, try func() error) error {
-	const attempts = 10
-	for attempt := 1; ; attempt++ {
-		err := try()
-		if attempt == attempts || !isRetryable(err) {
-			return mapConstraint(err)
-		}
-		select {
-		case <-time.After(rand.N(time.Duration(attempt) * 20 * time.Millisecond)):
-		case <-ctx.Done():
-			return err
-		}
-	}
 }
