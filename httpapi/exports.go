@@ -262,11 +262,8 @@ func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 
 // wantsURLs reports whether the parameter responseType is "urls".
 func (c *call) wantsURLs() (bool, error) {
-	value, _, err := c.query().get("responseType")
-	if err != nil || value == "" || value == "urls" {
-		return value == "urls", err
-	}
-	return false, invalidRequest(`responseType must be "urls" or absent`)
+	value, err := c.query().choice("responseType", "urls")
+	return value != "", err
 }
 
 // permitItems checks that the page token of the request, if it has one, is for the

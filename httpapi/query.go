@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,17 +82,19 @@ func parseNumber(text string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == text // ParseInt accepts signs and leading zeros
 }
 
+// choice returns a parameter that is one of the values, or "" if it is absent or empty.
+func (q query) choice(name string, values ...string) (string, error) {
+	value, _, err := q.get(name)
+	if err == nil && value != "" && !slices.Contains(values, value) {
+		err = invalidRequest(name + ` must be "` + strings.Join(values, `", "`) + `" or absent`)
+	}
+	return value, err
+}
+
 // flag returns a parameter that is true, false or absent.
 func (q query) flag(name string) (bool, error) {
-	switch value, _, err := q.get(name); {
-	case err != nil:
-		return false, err
-	case value == "" || value == "false":
-		return false, nil
-	case value == "true":
-		return true, nil
-	}
-	return false, invalidRequest(name + ` must be "true", "false" or absent`)
+	value, err := q.choice(name, "true", "false")
+	return value == "true", err
 }
 
 const (

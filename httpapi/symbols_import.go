@@ -16,13 +16,9 @@ import (
 
 // exportSymbols writes the symbols of a folder as a zip or a draw.io library, page by page.
 func (e symbolEndpoints) exportSymbols(c *call) error {
-	format, _, err := c.query().get("format")
+	format, err := c.query().choice("format", "zip", "drawio")
 	if err != nil {
 		return err
-	}
-	drawio := format == "drawio"
-	if !drawio && format != "" && format != "zip" {
-		return invalidRequest("format must be zip or drawio")
 	}
 	ctx, cancel := c.storeContext()
 	defer cancel()
@@ -45,7 +41,7 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 		return page, err
 	}
 	name := cmp.Or(filename.Clean(folder.Name), "symbols")
-	if drawio {
+	if format == "drawio" {
 		return c.sendAttachment("application/xml", filename.Clean(name+".xml"), -1, func(out *stream.Writer) error {
 			return bundle.WriteDrawio(out, pages)
 		})
