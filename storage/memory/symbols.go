@@ -219,7 +219,7 @@ func (s symbolStore) ListSymbolInfos(ctx context.Context, folderID int64, r symb
 func (s symbolStore) FindSymbolInfos(ctx context.Context, ids []int64) ([]symbols.SymbolInfo, error) {
 	return read(ctx, s.db, func() ([]symbols.SymbolInfo, error) {
 		var list []symbols.SymbolInfo
-		for _, id := range slices.Sorted(slices.Values(ids)) {
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 			if symbol, err := s.symbol(id); err == nil {
 				list = append(list, symbol.Info())
 			}

@@ -20,6 +20,7 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"no update of a key is lost", concurrentKeyUpdates},
 		{"no update of a folder or symbol is lost", concurrentSymbolUpdates},
 		{"an update of a symbol starts over once at most", contendedSymbolUpdate},
+		{"a key is deleted as it was checked", concurrentKeyDeletes},
 		{"a key is found by its current digest only", concurrentDigestUpdates},
 		{"LastUsedAt is the latest of all and UseCount the sum", concurrentTouches},
 		{"no change is missing from the log", concurrentChanges},

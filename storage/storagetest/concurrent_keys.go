@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +42,41 @@ func concurrentKeyUpdates(t *testing.T, handles []Storage) {
 		}
 		if after := epoch(t, s); after-before < int64(workers*rounds) {
 			t.Errorf("the epoch is %d after %d changes, want at least %d", after, workers*rounds, before+int64(workers*rounds))
+		}
+	}
+}
+
+// concurrentKeyDeletes deletes keys while others change them.
+func concurrentKeyDeletes(t *testing.T, handles []Storage) {
+	for round := range iterations(30, 300) {
+		key := insertKey(t, handles[0], strconv.Itoa(round))
+		var deleted atomic.Bool
+		for _, err := range parallel(handles, 3, func(s Storage, i int) error {
+			for i > 0 && !deleted.Load() {
+				time.Sleep(rand.N(time.Millisecond)) // or a storage with one writer may not let others in
+				if _, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
+					appendMark(&key.Name)
+					return nil
+				}); err != nil && !errors.Is(err, keys.ErrNotFound) {
+					return err
+				}
+			}
+			if i > 0 {
+				return nil
+			}
+			defer deleted.Store(true)
+			time.Sleep(time.Millisecond)
+			var checked keys.Key
+			got, err := s.Keys().Delete(t.Context(), []int64{key.ID}, func(list []keys.Key) error {
+				checked = list[0]
+				return nil
+			})
+			if err == nil && got[0] != checked {
+				err = fmt.Errorf("Delete checks %+v and removes %+v", checked, got[0])
+			}
+			return err
+		}) {
+			must(t, err)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,9 +208,17 @@ func concurrentReads(t *testing.T, handles []Storage) {
 		seen[version] = text
 		return nil
 	}
-	for _, err := range parallel(handles, 8, func(s Storage, i int) error {
-		for round := range iterations(20, 500) {
+	var readers atomic.Int64
+	readers.Store(7)
+	for _, err := range parallel(handles, 10, func(s Storage, i int) error {
+		if i >= 3 {
+			defer readers.Add(-1)
+		}
+		for round := 0; i < 3 && readers.Load() > 0 || i >= 3 && round < iterations(20, 500); round++ {
 			var err error
+			if i < 3 { // several readers see each version
+				time.Sleep(rand.N(time.Millisecond))
+			}
 			switch {
 			case i < 2:
 				_, err = s.Symbols().UpdateSymbol(t.Context(), list[i].ID, func(symbol *symbols.Symbol) error {
@@ -221,6 +231,11 @@ func concurrentReads(t *testing.T, handles []Storage) {
 				var page symbols.Page
 				if page, err = s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true); err == nil {
 					err = record(page.Version, page.Symbols)
+				}
+			case i < 8:
+				var page symbols.InfoPage
+				if page, err = s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}); err == nil {
+					err = record(-page.Version, page.Symbols) // beside what ListSymbols returns
 				}
 			default:
 				var list symbols.FolderPage

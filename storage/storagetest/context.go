@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,8 @@ func contextEnded(t *testing.T, s Harness) {
 		putFacts(t, s, newFact("fact"))
 	}
 	before := epoch(t, s)
+	trash, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{})
+	must(t, err)
 
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -61,6 +64,9 @@ func contextEnded(t *testing.T, s Harness) {
 		if after := epoch(t, s); after != before {
 			t.Errorf("the epoch changed from %d to %d", before, after)
 		}
+		if got, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{}); err != nil || !slices.Equal(got.Entries, trash.Entries) {
+			t.Errorf("ListTrash returns %+v, %v, want %+v", got, err, trash)
+		}
 	}
 	for _, c := range allCalls(s, key, symbol, export) {
 		if err := c.do(t.Context()); err != nil {
@@ -75,6 +81,7 @@ func wantNoSentinel(t testing.TB, method string, err error) {
 	t.Helper()
 	for _, sentinel := range []error{
 		keys.ErrNotFound, exports.ErrNotFound, exports.ErrNotOwner, exports.ErrLinkNotFound,
+		exports.ErrTaken, exports.ErrTooManyLinks,
 		symbols.ErrFolderNotFound, symbols.ErrSymbolNotFound,
 		symbols.ErrFolderNameTaken, symbols.ErrChanged,
 	} {
@@ -86,6 +93,9 @@ func wantNoSentinel(t testing.TB, method string, err error) {
 
 // firstOfTrash returns the id of an entry of the trash.
 func firstOfTrash(ctx context.Context, store symbols.Store) (int64, error) {
+	if ctx.Err() != nil { // it is for the call that gets the id
+		ctx = context.Background()
+	}
 	page, err := store.ListTrash(ctx, longAgo, symbols.Range{Limit: 1})
 	if err == nil && len(page.Entries) == 0 {
 		err = errors.New("the trash is empty") // because an earlier call has failed

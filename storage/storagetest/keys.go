@@ -25,6 +25,8 @@ var keyChecks = []check{
 	{"Delete removes one key", keyDelete},
 	{"Import stores all keys or none", keyImport},
 	{"Update and Delete of several keys are atomic", keyMany},
+	{"Update and Delete see and return all fields", keyWhole},
+	{"methods accept 1,000 keys", keyThousand},
 	{"Find uses the current digest", keyFind},
 	{"Find uses the previous digest", keyFindPrevious},
 	{"FindID returns what Find does", keyFindID},
@@ -58,6 +60,21 @@ func insertKey(t testing.TB, s Storage, name string) keys.Key {
 	t.Helper()
 	key, err := s.Keys().Insert(t.Context(), newKey(name))
 	must(t, err)
+	return key
+}
+
+// insertUsedKey stores a key that has a value in each field, but is inactive.
+func insertUsedKey(t testing.TB, s Storage) keys.Key {
+	t.Helper()
+	key := newKey("used")
+	key.Owner, key.Scopes, key.ExpiresAt, key.Active = "owner", keys.ParseScopes("a b"), testTime.Add(time.Hour), false
+	key.PreviousDigest, key.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Minute)
+	key.PublicKey, key.PreviousPublicKey = keys.PublicKey{1}, keys.PublicKey{2}
+	key, err := s.Keys().Insert(t.Context(), key)
+	must(t, err)
+	must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime))
+	key.UseCount, key.LastUsedAt = 1, testTime
+	wantKey(t, s, key)
 	return key
 }
 
@@ -366,7 +383,7 @@ func keyFindPrevious(t *testing.T, s Harness) {
 
 func keyFindID(t *testing.T, s Harness) {
 	insertKey(t, s, "other")
-	key := insertKey(t, s, "key")
+	key := insertUsedKey(t, s)
 	got, err := s.Keys().FindID(t.Context(), key.ID)
 	must(t, err)
 	if got != key {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ func keyImport(t *testing.T, s Harness) {
 	var list []keys.Key
 	for i := range 1000 {
 		key := newKey(strconv.Itoa(i))
+		key.PublicKey = keys.PublicKey{byte(i)}
 		key.Owner, key.Scopes, key.ExpiresAt, key.Active = "tenant", keys.ParseScopes("a b"), testTime.Add(time.Hour), i%2 == 0
 		list = append(list, key)
 	}
@@ -28,6 +30,10 @@ func keyImport(t *testing.T, s Harness) {
 		if got := new(keys.TakenError); !errors.As(err, &got) || got.Index != 7 {
 			t.Errorf("Import of a digest that exists returns %v", err)
 		}
+	}
+	two := []keys.Key{list[0], newKey("previous"), newKey("existing")}
+	if _, err := s.Keys().Import(t.Context(), two); err == nil || err.Error() != (&keys.TakenError{Index: 1}).Error() {
+		t.Errorf("Import of two digests that exist returns %v", err)
 	}
 	late := newKey("previous")
 	late.CreatedAt = existing.PreviousExpiresAt // the overlap has ended
@@ -60,6 +66,56 @@ func keyImport(t *testing.T, s Harness) {
 	must(t, err)
 	if len(page.Keys) != len(list)+2 {
 		t.Errorf("there are %d keys, want %d", len(page.Keys), len(list)+2)
+	}
+}
+
+// keyWhole checks what Update and Delete pass to the function and return.
+func keyWhole(t *testing.T, s Harness) {
+	key := insertUsedKey(t, s)
+	for name, method := range map[string]func(context.Context, []int64, func([]keys.Key) error) ([]keys.Key, error){
+		"Update": s.Keys().Update, "Delete": s.Keys().Delete,
+	} {
+		_, err := method(t.Context(), []int64{key.ID}, func(list []keys.Key) error {
+			if !slices.Equal(list, []keys.Key{key}) {
+				t.Errorf("%s calls the function with %+v, want %+v", name, list, key)
+			}
+			return errCallback
+		})
+		wantError(t, err, errCallback)
+	}
+	got, err := s.Keys().Delete(t.Context(), []int64{key.ID}, func([]keys.Key) error { return nil })
+	must(t, err)
+	if !slices.Equal(got, []keys.Key{key}) {
+		t.Errorf("Delete returns %+v, want %+v", got, key)
+	}
+}
+
+// keyThousand checks the numbers of keys that a Service passes.
+func keyThousand(t *testing.T, s Harness) {
+	var list []keys.Key
+	var uses []keys.Use
+	for i := range 1000 {
+		list = append(list, newKey(strconv.Itoa(i)))
+	}
+	ids, err := s.Keys().Import(t.Context(), list)
+	must(t, err)
+	for _, id := range ids {
+		uses = append(uses, keys.Use{ID: id, CreatedAt: testTime, At: testTime, Count: 1, Today: 1})
+	}
+	must(t, s.Keys().Touch(t.Context(), uses, testTime))
+	rows, err := s.Keys().Usage(t.Context(), ids[:100], nil, 0)
+	must(t, err)
+	updated, err := s.Keys().Update(t.Context(), ids, func(list []keys.Key) error {
+		for i := range list {
+			list[i].Active = false
+		}
+		return nil
+	})
+	must(t, err)
+	deleted, err := s.Keys().Delete(t.Context(), ids, func([]keys.Key) error { return nil })
+	must(t, err)
+	if len(rows) != 100 || len(updated) != 1000 || len(deleted) != 1000 || !slices.Equal(updated, deleted) {
+		t.Errorf("Usage returns %d rows, Update %d keys, Delete %d", len(rows), len(updated), len(deleted))
 	}
 }
 

@@ -29,6 +29,7 @@ var symbolChecks = []check{
 	{"a page does not have the data of large symbols", symbolPageLarge},
 	{"ListSymbolInfos returns what ListSymbols returns without data", symbolInfos},
 	{"FindSymbolInfos returns the symbols that exist", symbolFind},
+	{"methods accept and return thousands of records", symbolThousands},
 	{"ListSegment returns the symbols of all folders", symbolSegments},
 	{"folders and symbols are not shared with the caller", symbolValues},
 	{"folders and symbols persist", symbolPersists},
@@ -422,6 +423,7 @@ func symbolInfos(t *testing.T, s Harness) {
 		want = append(want, insertSymbols(t, s, folder.ID, given)[0].Info())
 		insertSymbols(t, s, other.ID, given)
 	}
+	want = append(want, insertSymbols(t, s, folder.ID, newSymbols("tagged")...)[0].Info())
 	for _, info := range want {
 		got, err := s.Symbols().GetSymbolInfo(t.Context(), info.ID)
 		must(t, err)
@@ -456,10 +458,48 @@ func symbolInfos(t *testing.T, s Harness) {
 	wantError(t, err, symbols.ErrFolderNotFound)
 }
 
+// symbolThousands checks the numbers of symbols and folders that a Service passes and expects.
+func symbolThousands(t *testing.T, s Harness) {
+	folder, other := insertFolder(t, s, "folder"), insertFolder(t, s, "other")
+	given := slices.Repeat(newSymbols("symbol"), 6000)
+	for i := range given {
+		given[i].FolderID = other.ID // ignored
+	}
+	var ids []int64
+	for _, symbol := range insertSymbols(t, s, folder.ID, given...) {
+		ids = append(ids, symbol.ID)
+	}
+	page, err := s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
+	must(t, err)
+	if len(page.Symbols) != len(given) || page.More {
+		t.Errorf("ListSymbolInfos returns %d of %d symbols, more: %v", len(page.Symbols), len(given), page.More)
+	}
+	thousand := ids[:1000]
+	found, err := s.Symbols().FindSymbolInfos(t.Context(), thousand)
+	must(t, err)
+	n, err := s.Symbols().UpdateSymbols(t.Context(), thousand, restorer, func(info *symbols.SymbolInfo) error {
+		info.FolderID = other.ID
+		return nil
+	})
+	must(t, err)
+	if len(found) != 1000 || n != 1000 {
+		t.Errorf("FindSymbolInfos returns %d symbols, UpdateSymbols %d", len(found), n)
+	}
+	must(t, s.Symbols().DeleteSymbols(t.Context(), thousand, deletion))
+	for i := range 200 {
+		insertFolder(t, s, strconv.Itoa(i))
+	}
+	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
+	must(t, err)
+	if len(list.Folders) != 202 || list.More {
+		t.Errorf("ListFolders returns %d of 202 folders, more: %v", len(list.Folders), list.More)
+	}
+}
+
 func symbolFind(t *testing.T, s Harness) {
 	a, b := insertSymbol(t, s, "é"), insertSymbol(t, s, "b")
 	want := []symbols.SymbolInfo{a.Info(), b.Info()}
-	for _, ids := range [][]int64{{a.ID, b.ID}, {b.ID, 1 << 40, a.ID}} {
+	for _, ids := range [][]int64{{a.ID, b.ID}, {b.ID, 1 << 40, a.ID, b.ID}} {
 		got, err := s.Symbols().FindSymbolInfos(t.Context(), ids)
 		must(t, err)
 		if !slices.Equal(got, want) {

@@ -149,7 +149,8 @@ func trashSymbol(t *testing.T, s Harness) {
 
 func trashFinal(t *testing.T, s Harness) {
 	symbol := insertSymbol(t, s, "symbol")
-	final := symbols.Deletion{Match: symbols.Any, Final: true}
+	final := deletion // at a time that is listed
+	final.Final = true
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, final))
 	must(t, s.Symbols().DeleteFolder(t.Context(), symbol.FolderID, final))
 	wantFolders(t, s)
