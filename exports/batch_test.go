@@ -333,6 +333,13 @@ func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 	is.Equal(len(skipped), 1) // found before its entry
 	names, _ := readZip(t, archive)
 	is.Equal(names, []string{"ok", "manifest.json"})
+	for _, size := range []int{0, 49} {
+		upstream.serveSized("https://x.example/small", make([]byte, 50), size)
+		_, skipped, err = downloadBatch(t, s, sources[:2])
+		is.NoErr(err)
+		is.Equal(len(skipped), 1) // longer than it claims
+	}
+	upstream.serveSized("https://x.example/small", make([]byte, 50), 100)
 	_, _, err = downloadBatch(t, s, sources)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // found within it
 }

@@ -279,7 +279,7 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 	result.release = func() { free(); memory.release() }
 	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
 	switch {
-	case err == io.EOF && file.Length() >= 0 && int64(n) != file.Length():
+	case file.Length() >= 0 && (int64(n) > file.Length() || err == io.EOF && int64(n) < file.Length()):
 		return result, io.ErrUnexpectedEOF
 	case err == io.EOF:
 		result.Complete = true
