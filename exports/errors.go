@@ -111,7 +111,7 @@ func newBatchError(skipped []Skipped) *BatchError {
 		switch {
 		case errors.Is(s.Err, ErrTimeout):
 			timeout = ErrTimeout
-		case !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
+		case errors.Is(s.Err, ErrForbidden), errors.Is(s.Err, ErrFailed), !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
 			return &BatchError{skipped, fmt.Errorf("%w: %w", ErrFailed, s.Err)}
 		}
 	}

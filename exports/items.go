@@ -193,11 +193,7 @@ func (s *Service) resolveOnce(ctx context.Context, source string) (*Export, erro
 	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, source), func(ctx context.Context) (*Export, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
-		export, err := s.resolveSource(ctx, source)
-		if errors.Is(err, ErrInvalid) { // in what the application returned
-			err = fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
-		}
-		return export, err
+		return s.resolveSource(ctx, source)
 	})
 }
 
@@ -209,13 +205,13 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 		}
 		return nil, &NotReadyError{min(max(notReady.RetryAfter, time.Second), 24*time.Hour)}
 	}
-	switch {
+	switch kind := openError(err, context.Cause(ctx)); {
 	case errors.Is(err, ErrNotFound):
 		return nil, ErrNotFound
-	case errors.Is(err, ErrUnavailable): // of another store
+	case errors.Is(kind, ErrTimeout):
+		return nil, fmt.Errorf("%w: resolve: %s", ErrTimeout, err.Error())
+	case err != nil: // it may be of another service
 		return nil, fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
-	case err != nil:
-		return nil, openError(fmt.Errorf("resolve: %w", err), context.Cause(ctx))
 	}
 	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName}
 	var export Export
@@ -226,6 +222,9 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 		export, _, err = s.Register(ctx, r)
 	} else {
 		export, err = s.check(r)
+	}
+	if errors.Is(err, ErrInvalid) { // what the application has returned
+		err = fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
 	}
 	return &export, err
 }
@@ -283,12 +282,13 @@ func newSkipped(source string, err error) Skipped {
 	switch _, notReady := errors.AsType[*NotReadyError](err); {
 	case notReady:
 		reason = "file is not ready"
+	case errors.Is(err, ErrTimeout):
+		reason = "file takes too long"
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrFailed): // whatever an Opener has wrapped in it
 	case errors.Is(err, ErrInvalid):
 		reason = err.Error()
 	case errors.Is(err, ErrNotFound):
 		reason = "not registered"
-	case errors.Is(err, ErrTimeout):
-		reason = "file takes too long"
 	}
 	return Skipped{SourceURL: source, Reason: reason, Err: err}
 }

@@ -97,7 +97,7 @@ var errorTable = []errorResponse{
 	{symbols.ErrSymbolNotFound, http.StatusNotFound, "not_found", "no such symbol", 0},
 	{exports.ErrLinkNotFound, http.StatusNotFound, "not_found", "no such link", 0},
 	{exports.ErrNotFound, http.StatusNotFound, "not_found", "no export is registered for this source", 0},
-	{exports.ErrTooManyLinks, http.StatusTooManyRequests, "too_many_requests", "", time.Minute},
+	{exports.ErrTooManyLinks, http.StatusTooManyRequests, "too_many_requests", exports.ErrTooManyLinks.Error(), time.Minute},
 	{exports.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", "", 0},
 	{bodies.ErrNoImage, http.StatusNotFound, "not_found", "", 0},
 	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder", 0},
@@ -118,6 +118,17 @@ const unavailableMessage = "the service is not available right now"
 // lookupError returns the response to an error.
 func lookupError(err error) errorResponse {
 	const tooMany, code = http.StatusTooManyRequests, "too_many_requests"
+	if notReady, ok := errors.AsType[*exports.NotReadyError](err); ok {
+		const message = "the exported file is not ready yet"
+		return errorResponse{err, http.StatusServiceUnavailable, "not_ready", message, notReady.RetryAfter}
+	}
+	switch { // an Opener or Resolve of the application may have wrapped any other error in these
+	case errors.Is(err, exports.ErrTooManyLinks):
+	case errors.Is(err, exports.ErrTimeout):
+		err = exports.ErrTimeout
+	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrFailed):
+		err = exports.ErrFailed
+	}
 	if text, ok := errors.AsType[invalidRequest](err); ok {
 		return errorResponse{err, http.StatusBadRequest, "invalid_request", string(text), 0}
 	}
@@ -135,10 +146,6 @@ func lookupError(err error) errorResponse {
 	}
 	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
 		return errorResponse{err, tooMany, code, limit.Error(), limit.Wait}
-	}
-	if notReady, ok := errors.AsType[*exports.NotReadyError](err); ok {
-		const message = "the exported file is not ready yet"
-		return errorResponse{err, http.StatusServiceUnavailable, "not_ready", message, notReady.RetryAfter}
 	}
 	if missing, ok := errors.AsType[*symbols.MissingError](err); ok {
 		return errorResponse{err, http.StatusNotFound, "not_found", missing.Error()[len("symbols: "):], 0}

@@ -3,6 +3,8 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,7 +15,9 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
 )
 
 func TestExports_Resolve(t *testing.T) {
@@ -48,6 +52,53 @@ func TestExports_Resolve(t *testing.T) {
 	link := h.client("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"made","path":"a/b"},{"sourceFileUrl":"soon"}]}`).want(201).object()
 	archive := h.send("GET", "/viewer/exports/"+link["url"].(string), "").want(200)
 	is.Equal(strings.Join(zipNames(t, archive.body), " "), "a/b/made on demand.txt manifest.json")
+}
+
+// TestExports_ResolveShowsNoCause has errors of other services, whose texts or statuses must not
+// be those of the response.
+func TestExports_ResolveShowsNoCause(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{
+		symbols.ErrInvalid, symbols.ErrFolderNotFound, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: 1},
+		keys.ErrUnknown, exports.ErrInvalid, exports.ErrTooLarge, &httpapi.DeniedError{Message: "secret"},
+	} {
+		wantFailure(t, fmt.Errorf("secret: %w", cause), 502, "export_failed")
+		wantFailure(t, fmt.Errorf("secret: %w: %w", cause, exports.ErrForbidden), 502, "export_failed")
+		wantFailure(t, fmt.Errorf("secret: %w: %w", cause, context.DeadlineExceeded), 504, "export_timeout")
+	}
+}
+
+// wantFailure has an Opener and a Resolve that return err.
+func wantFailure(t *testing.T, err error, status int, code string) {
+	t.Helper()
+	h := serve(t, func(o *httpapi.Options) {
+		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{
+			Openers: []exports.Opener{refusingOpener{err}},
+			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+				if r.Source == "resolved" {
+					return exports.Resolution{ExportedURL: "x://host/file"}, nil
+				}
+				return exports.Resolution{}, err
+			},
+		}))
+	})
+	for _, source := range []string{"resolved", "other"} {
+		for path, body := range map[string]string{"download": exportBody(source), "download-batch": batchBody(source), "links": batchBody(source)} {
+			response := h.client("POST", "/viewer/exports/"+path, body).wantError(status, code)
+			if strings.Contains(string(response.body), "secret") {
+				t.Errorf("%s after %v: %s", path, err, response.body)
+			}
+		}
+	}
+}
+
+// refusingOpener opens no file.
+type refusingOpener struct{ err error }
+
+func (refusingOpener) Serves(u *url.URL) bool { return u.Scheme == "x" }
+func (refusingOpener) Check(*url.URL) error   { return nil }
+func (o refusingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	return nil, o.err
 }
 
 // fullStore is a store that registers nothing.
