@@ -104,7 +104,10 @@ func New(t testing.TB, opts ...func(*httpapi.Options)) *Server {
 	api, err := httpapi.New(&s.Options)
 	check(t, err)
 	server := httptest.NewServer(api)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.CloseClientConnections() // Close waits for streams that are still open
+		server.Close()
+	})
 	s.host = server.Listener.Addr().String()
 	s.URL = server.URL + strings.TrimRight("/"+strings.Trim(s.Options.Prefix, "/"), "/")
 	return s

@@ -60,6 +60,21 @@ func TestServer_ServesTheAPI(t *testing.T) {
 	is.Equal(err, keys.ErrExpired)
 }
 
+// TestServer_EndsOpenStreams leaves a stream of changes open, as an application that follows them
+// until after the test does.
+func TestServer_EndsOpenStreams(t *testing.T) {
+	t.Parallel()
+	var body io.ReadCloser
+	t.Run("test", func(t *testing.T) {
+		s := apitest.New(t)
+		response, err := s.Client().Get(s.URL + "/symbol/changes")
+		is.New(t).NoErr(err)
+		body = response.Body
+	})
+	io.Copy(io.Discard, body)
+	body.Close()
+}
+
 func TestClock_AddIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	clock := apitest.New(t).Clock
