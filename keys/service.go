@@ -47,9 +47,9 @@ type Options struct {
 	Lease time.Duration
 
 	// CacheSize is the maximum number of cached keys, at a few hundred bytes
-	// each; 65,536 by default and at least 8. Some keys are dropped before the
-	// cache is full. As many page tokens are cached, at up to 5 KiB each; those of
-	// one key take a sixteenth at most.
+	// each, 16 of them from the start; 65,536 by default, 8 to 16,777,216. Some keys
+	// are dropped before the cache is full. As many page tokens are cached, at up to
+	// 5 KiB each; those of one key take a sixteenth at most.
 	CacheSize int
 
 	// ReadTimeout bounds the store reads of one check, in addition to the
@@ -112,7 +112,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 	}
 	o.FlushInterval = cmp.Or(max(o.FlushInterval, 0), 5*time.Second)
 	o.Lease = cmp.Or(max(o.Lease, 0), 500*time.Millisecond)
-	o.CacheSize = cmp.Or(max(o.CacheSize, 0), 1<<16)
+	o.CacheSize = min(cmp.Or(max(o.CacheSize, 0), 1<<16), 1<<24)
 	o.ReadTimeout = cmp.Or(max(o.ReadTimeout, 0), 5*time.Second)
 	o.UsageDays = cmp.Or(max(o.UsageDays, 0), maxUsageDays)
 	o.Logger = cmp.Or(o.Logger, slog.Default())

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -201,4 +202,10 @@ func TestVerify_ReturnsUnavailableIfStoreFailsOrPanics(t *testing.T) {
 		is.NoErr(verify(t, s, issued.Raw)) // no error was cached
 		is.Equal(s.Stats().Unavailable, uint64(4))
 	})
+}
+
+func TestNewService_BoundsTheCache(t *testing.T) {
+	t.Parallel()
+	_, err := keys.NewService(memory.New().Keys(), &keys.Options{CacheSize: math.MaxInt})
+	is.New(t).NoErr(err)
 }
