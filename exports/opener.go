@@ -23,7 +23,8 @@ type Opener interface {
 	// must check it again. It returns when the first byte has arrived or the
 	// file is known to be empty. The error wraps [ErrForbidden],
 	// [ErrTimeout] or [ErrFailed]. When ctx ends, reads of the file must fail
-	// promptly.
+	// promptly. Nothing else ends them: if the upstream can stall, the Opener
+	// needs an idle timeout.
 	Open(ctx context.Context, u *url.URL) (*File, error)
 }
 

@@ -25,8 +25,8 @@ type Options struct {
 	// and https URLs of all hosts therefore comes last.
 	Openers []Opener
 
-	// OpenTimeout limits the wait for the first byte of a file, and the
-	// prefetch of each file of a batch; 20 seconds if zero.
+	// OpenTimeout limits the wait for the first byte of a file, and the prefetch of
+	// each file of a batch, but interrupts no Read; 20 seconds if zero.
 	OpenTimeout time.Duration
 
 	// Resolve, if set, returns the export of a source for which none is registered, or
