@@ -30,8 +30,9 @@
 //     warning is logged once.
 //   - Behind other servers than net/http, such as fasthttp with Fiber's adaptor, a
 //     truncated download may look complete.
-//   - Caddy 2.6 completes a truncated response that has no Content-Length. Download
-//     links, and files of known size, are safe.
+//   - Caddy 2.6, and HAProxy 2.6 and Varnish 7.1 over HTTP/2, complete a truncated
+//     response that has no Content-Length, which HAProxy removes if it compresses. Files
+//     of known size, and download links that can be resumed, are safe otherwise.
 //
 // # Authentication
 //

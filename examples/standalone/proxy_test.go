@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -100,6 +101,24 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 				FileURL:  "http://files.internal/plan.pdf",
 			})
 		})
+	}
+}
+
+// TestProxies_HAProxyNamesAreUnique checks the documents: HAProxy 3.3 rejects a backend with
+// the name of a frontend.
+func TestProxies_HAProxyNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, name := range []string{"DEPLOY.md", "PROCESSES.md"} {
+		text, err := os.ReadFile("../../.github/" + name)
+		is.NoErr(err)
+		sections := regexp.MustCompile(`(?m)^(?:frontend|backend|listen) (\S+)`).FindAllStringSubmatch(string(text), -1)
+		is.True(len(sections) > 0)
+		seen := make(map[string]bool)
+		for _, section := range sections {
+			is.True(!seen[section[1]]) // another section has this name
+			seen[section[1]] = true
+		}
 	}
 }
 
