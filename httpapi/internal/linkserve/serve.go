@@ -34,7 +34,8 @@ var (
 type Options struct {
 	// CheckKey returns [ErrRevoked] if the key of the link is not accepted any more, and
 	// [exports.ErrLinkNotFound] if it has another tenant. Another error means that the
-	// store is unavailable. A response waits for the store, as long as StoreTimeout.
+	// store is unavailable. A response waits for the store, as long as StoreTimeout after
+	// the first such error.
 	CheckKey     func() error
 	StoreTimeout time.Duration
 
