@@ -29,6 +29,36 @@ func (s *heldStore) Changes(ctx context.Context, since symbols.Position) (symbol
 	return set, err
 }
 
+// Tenant returns s, whose changes are those of all tenants.
+func (s *heldStore) Tenant(string) symbols.Store { return s }
+
+// TestFollow_TenantsShareFirstRead begins to follow for many tenants, as after a restart.
+func TestFollow_TenantsShareFirstRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := &heldStore{Store: memory.New().Symbols()}
+		s := newService(t, store, nil)
+		var reads atomic.Int64
+		proceed := make(chan struct{})
+		hold := func(symbols.Position) {
+			reads.Add(1)
+			<-proceed
+		}
+		store.hold.Store(&hold)
+		for i := range 10 {
+			go func() {
+				f, err := s.Tenant(fmt.Sprint("tenant ", i)).Follow(t.Context(), "")
+				is.NoErr(err)
+				f.Close()
+			}()
+		}
+		synctest.Wait()
+		is.Equal(reads.Load(), int64(1)) // the others wait for it
+		close(proceed)
+		synctest.Wait()
+	})
+}
+
 // TestFollow_MissesNothingAfterSlowRead has a follower whose first read takes so long that
 // the others have later changes, also while the next read for all is running.
 func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
