@@ -93,23 +93,15 @@ func (k *watch) wait() error {
 	k.mu.Lock()
 	k.sending = true
 	k.mu.Unlock()
-	ctx := k.r.Context()
-	var deadline time.Time
-	for {
-		err := k.options.CheckKey()
-		if err == nil || isEnd(err) {
-			return err
-		}
-		if deadline.IsZero() {
-			deadline = time.Now().Add(k.options.StoreTimeout)
-		}
-		if time.Now().After(deadline) {
-			return err
-		}
+	err := k.options.CheckKey()
+	deadline := time.Now().Add(k.options.StoreTimeout)
+	for err != nil && !isEnd(err) && time.Now().Before(deadline) {
 		select {
 		case <-time.After(watchInterval):
-		case <-ctx.Done():
-			return ctx.Err()
+			err = k.options.CheckKey()
+		case <-k.r.Context().Done():
+			return k.r.Context().Err()
 		}
 	}
+	return err
 }
