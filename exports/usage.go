@@ -38,8 +38,7 @@ type usages struct {
 type linkUsage struct {
 	active   int
 	admitted int64 // of the running responses
-	unsaved  int64 // served, not yet in the store
-	writing  bool
+	unsaved  int64 // served, not yet in the store; while it is not zero, one write runs
 }
 
 // write adds what a link has served to its stored usage, until all is saved.
@@ -53,7 +52,6 @@ func (u *usages) write(link Digest, usage *linkUsage) {
 		u.mu.Lock()
 		usage.unsaved -= amount
 	}
-	usage.writing = false
 	u.release(link, usage)
 	u.writers.Add(-1)
 }
@@ -81,7 +79,7 @@ func (u *usages) flush(ctx context.Context) error {
 // release removes the usage of a link if nothing is left of it. The caller holds the
 // lock.
 func (u *usages) release(link Digest, usage *linkUsage) {
-	if usage.active == 0 && usage.unsaved == 0 && !usage.writing {
+	if usage.active == 0 && usage.unsaved == 0 {
 		delete(u.links, link)
 	}
 }
@@ -124,12 +122,11 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		usage.active--
 		usage.admitted -= amount
 		if sent > 0 {
-			usage.unsaved += min(amount, usageOf(sent, size))
-			if !usage.writing {
-				usage.writing = true
+			if usage.unsaved == 0 {
 				u.writers.Add(1)
 				go u.write(link.Digest, usage)
 			}
+			usage.unsaved += min(amount, usageOf(sent, size))
 		}
 		u.release(link.Digest, usage)
 	}, nil
