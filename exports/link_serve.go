@@ -48,7 +48,7 @@ func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err 
 	renew := l.outdated()
 	for range maxDeliveries {
 		if renew {
-			if err = d.admit(-1); err == nil { // all, because a renewal sends requests and may wait
+			if err = d.admit(d.link.Size); err == nil { // all, because a renewal sends requests and may wait
 				d.link, err = d.link.renew(ctx)
 			}
 			if err != nil {
@@ -76,8 +76,7 @@ type delivery struct {
 	skipped []Skipped
 }
 
-// admit begins to serve n bytes of the link, -1 for all, in place of what was admitted
-// before.
+// admit begins to serve n bytes of the link in place of what was admitted before.
 func (d *delivery) admit(n int64) (err error) {
 	d.release()
 	d.done, err = d.link.service.usages.admit(d.link.stored, d.link.Size, n)
@@ -103,7 +102,7 @@ func (d *delivery) deliver() error {
 			length += s.Length
 		}
 		if !d.link.Resumable() {
-			length = -1
+			length = d.link.Size
 		}
 		if err := d.admit(length); err != nil {
 			return err

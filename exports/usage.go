@@ -84,7 +84,8 @@ func (u *usages) release(link Digest, usage *linkUsage) {
 	}
 }
 
-// usageOf returns what a response of n bytes adds to the usage of a link, rounded up.
+// usageOf returns what a response of n bytes adds to the usage of a link, rounded up. It
+// is that of a complete download if the link is empty or of unknown size.
 func usageOf(n, size int64) int64 {
 	if size <= 0 || n >= size {
 		return usageUnit
@@ -92,13 +93,10 @@ func usageOf(n, size int64) int64 {
 	return max(1, int64(float64(n)/float64(size)*usageUnit)+1)
 }
 
-// admit begins a response with n bytes of a link that has size bytes, -1 for all of
-// them. It returns a [LinkLimitError] if the link may not serve them now. Otherwise the
+// admit begins a response with n bytes of a link that has size bytes; both are -1 if
+// unknown. It returns a [LinkLimitError] if the link may not serve them now. Otherwise the
 // caller must call done once, with the number of bytes that were sent.
 func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), err error) {
-	if n < 0 {
-		n = max(size, 0)
-	}
 	amount := usageOf(n, size)
 	u.mu.Lock()
 	defer u.mu.Unlock()
