@@ -183,11 +183,9 @@ func (q *Queue[F]) release(t *task[F]) {
 
 func (q *Queue[F]) wait(t *task[F], onWait func()) {
 	close(t.wanted)
-	soon := time.NewTimer(50 * time.Millisecond)
-	defer soon.Stop()
 	select {
 	case t.outcome = <-t.outcomes:
-	case <-soon.C:
+	case <-time.After(50 * time.Millisecond):
 		onWait()
 		t.outcome = <-t.outcomes
 	}
@@ -203,8 +201,7 @@ func (q *Queue[F]) Rest(timeout time.Duration) (rest []Outcome[F], ok bool) {
 	if q.started < len(q.tasks) {
 		return nil, false
 	}
-	late := time.NewTimer(timeout)
-	defer late.Stop()
+	late := time.After(timeout)
 	for _, t := range q.tasks[q.next:] {
 		select {
 		case o := <-t.outcomes:
@@ -213,7 +210,7 @@ func (q *Queue[F]) Rest(timeout time.Duration) (rest []Outcome[F], ok bool) {
 				return nil, false
 			}
 			rest = append(rest, o)
-		case <-late.C:
+		case <-late:
 			return nil, false
 		}
 	}
