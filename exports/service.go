@@ -115,10 +115,9 @@ func NewService(store Store, options *Options) (*Service, error) {
 		plans:   newCache[*plan](16 << 20),
 		shared:  newCache[sharedLink](10_000),
 		prefetch: prefetch.Config{
-			Files:       o.Prefetch,
-			Budget:      prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 40<<20)),
-			Timeout:     o.OpenTimeout,
-			IdleTimeout: 2 * time.Second,
+			Files:   o.Prefetch,
+			Budget:  prefetch.NewBudget(cmp.Or(max(o.PrefetchBytes, 0), 40<<20)),
+			Timeout: o.OpenTimeout,
 		},
 		flights: new(singleflight.Group),
 	}

@@ -20,11 +20,11 @@ type Config struct {
 	Files   int           // files in flight
 	Budget  *Budget       // memory for prefixes, shared with other queues
 	Timeout time.Duration // from opening a file to the end of its prefix
-
-	// IdleTimeout is how long an upstream is assumed to keep a connection on
-	// which nothing is read.
-	IdleTimeout time.Duration
 }
+
+// idleTimeout is how long an upstream is assumed to keep a connection on which nothing
+// is read.
+const idleTimeout = 2 * time.Second
 
 // Queue yields the files of a list of jobs in order. Its methods must be called
 // by one goroutine.
@@ -166,7 +166,7 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 	if r := &t.outcome.Result; t.outcome.Err == nil && !r.Complete {
 		// After an idle timeout a successful read is no proof that the rest can be read: the
 		// data may have been buffered before the upstream closed the connection.
-		mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > q.config.IdleTimeout
+		mayBeClosed := !r.File.CanIdle() && time.Since(r.readAt) > idleTimeout
 		if mayBeClosed || r.readMore() != nil {
 			r.close()
 			t.outcome = q.work(t)

@@ -72,7 +72,7 @@ func (u *fakeUpstream) job(host string, open func(ctx context.Context) (*fakeFil
 }
 
 func testConfig() Config {
-	return Config{Files: 16, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second, IdleTimeout: 2 * time.Second}
+	return Config{Files: 16, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second}
 }
 
 func noWait() {}
