@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,8 +32,7 @@ type BatchItem struct {
 	Export *Export
 	Err    error
 
-	key    string // that is looked up
-	absent bool   // from all plans of a link
+	absent bool // from all plans of a link
 }
 
 // BatchOf returns the items of source URLs.
@@ -113,30 +113,27 @@ func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem
 }
 
 func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
-	var keys []string
+	byKey := make(map[string][]*BatchItem)
 	for i := range items {
 		item := &items[i]
 		if item.Export = nil; item.absent {
 			continue
 		}
-		if item.key, item.Err = s.SourceKey(item.SourceURL); item.Err == nil {
+		var key string
+		if key, item.Err = s.SourceKey(item.SourceURL); item.Err == nil {
 			item.Err = ErrNotFound
-			keys = append(keys, item.key)
+			byKey[key] = append(byKey[key], item)
 		}
 	}
-	byKey := make(map[string]*Export, len(keys))
-	for part := range slices.Chunk(keys, 100) { // texts are long
+	for part := range slices.Chunk(slices.Collect(maps.Keys(byKey)), 100) { // texts are long
 		found, err := s.store.Find(ctx, s.tenant, part...)
 		if err != nil {
 			return storeError("find exports", err)
 		}
-		for i := range found {
-			byKey[found[i].SourceURL] = &found[i]
-		}
-	}
-	for i := range items {
-		if export := byKey[items[i].key]; export != nil {
-			items[i].Export, items[i].Err = new(*export), nil
+		for _, export := range found {
+			for _, item := range byKey[export.SourceURL] {
+				item.Export, item.Err = new(export), nil
+			}
 		}
 	}
 	return nil
