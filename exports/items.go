@@ -156,28 +156,23 @@ func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
 			missing[source] = append(missing[source], item)
 		}
 	}
-	set := func(i int, export *Export, err error) {
-		for _, item := range missing[sources[i]] {
-			item.Export, item.Err = nil, err
-			if err == nil {
-				item.Export = new(*export) // several requests share it
-			}
-		}
-	}
-	errs := prefetch.Parallel(s.prefetch, make([]string, len(sources)), func(i int) error {
+	found, failed := make([]*Export, len(sources)), make([]error, len(sources))
+	timeouts := prefetch.Parallel(s.prefetch, make([]string, len(sources)), func(i int) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		export, err := s.resolveOnce(ctx, sources[i])
-		if errors.Is(err, ErrTimeout) { // many in a row end the others
-			return err
+		found[i], failed[i] = s.resolveOnce(ctx, sources[i])
+		if errors.Is(failed[i], ErrTimeout) { // many in a row end the others
+			return failed[i]
 		}
-		set(i, export, err)
 		return nil
 	})
-	for i, err := range errs {
-		if err != nil {
-			set(i, nil, openError(err, nil))
+	for i, source := range sources {
+		err := cmp.Or(openError(timeouts[i], nil), failed[i])
+		for _, item := range missing[source] {
+			if item.Err = err; err == nil {
+				item.Export = new(*found[i]) // several requests share it
+			}
 		}
 	}
 }
