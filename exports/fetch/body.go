@@ -159,7 +159,7 @@ func (b *body) check(response *http.Response, p part) error {
 	if b.pinned && !(sameSize && b.validator != "" && response.Header.Get(field) == b.validator) {
 		return exports.ErrChanged
 	}
-	if b.opener.tooLarge(max(p.size, b.size)) {
+	if max(p.size, b.size) > b.opener.options.MaxBytes {
 		return errTooLarge
 	}
 	return nil
@@ -213,14 +213,17 @@ func (b *body) Read(p []byte) (int, error) {
 // shorter than the range.
 func (b *body) read(p []byte) (int, error) {
 	for {
-		limit := b.readLimit()
+		limit := b.end - b.offset
+		if b.end < 0 {
+			limit = b.opener.options.MaxBytes - b.offset + 1 // one more, to detect a larger file
+		}
 		if limit == 0 {
 			return 0, io.EOF
 		}
 		n, err := b.stream.Read(p[:min(int64(len(p)), limit)])
 		b.offset += int64(n)
 		switch {
-		case b.opener.tooLarge(b.offset):
+		case b.offset > b.opener.options.MaxBytes:
 			return n - 1, errTooLarge
 		case n > 0, err == nil:
 			return n, nil
@@ -233,19 +236,6 @@ func (b *body) read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-}
-
-// readLimit returns the number of bytes to the end of the range. If that is
-// unknown, it returns one more than MaxBytes leaves, so that read detects a larger
-// file.
-func (b *body) readLimit() int64 {
-	switch {
-	case b.end >= 0:
-		return b.end - b.offset
-	case b.opener.options.MaxBytes > 0:
-		return min(b.opener.options.MaxBytes, 1<<62) - b.offset + 1
-	}
-	return 1 << 62
 }
 
 // resume replaces a stream that ended with cause by one that continues at the
