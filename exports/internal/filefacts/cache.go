@@ -180,9 +180,12 @@ func (c *Cache) merge(r Record) {
 	}
 }
 
-// save stores a fact, later, and returns it to the cache if it was evicted. The caller
-// holds the lock.
+// save stores what is new about a fact, later, and returns it to the cache if it was
+// evicted. The caller holds the lock.
 func (c *Cache) save(f *Fact) {
+	if !f.changed {
+		return
+	}
 	if c.facts[f.known.URL] == nil && !f.invalid {
 		c.add(f)
 	}
@@ -193,13 +196,6 @@ func (c *Cache) save(f *Fact) {
 			c.saving = make(chan struct{})
 			go c.saveAll()
 		}
-	}
-}
-
-// saveChanged stores what is new about the content. The caller holds the lock.
-func (f *Fact) saveChanged() {
-	if f.changed {
-		f.cache.save(f)
 	}
 }
 
@@ -314,7 +310,7 @@ func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()
 	ok := !f.invalid && f.setBlock(offset/f.blocks.length, crc)
-	if ok && f.changed && c.now().After(f.nextSave) {
+	if ok && c.now().After(f.nextSave) {
 		c.save(f)
 	}
 	c.mu.Unlock()
@@ -349,7 +345,7 @@ func (f *Fact) setCRC(crc uint32) bool {
 func (f *Fact) SetCRC(crc uint32) {
 	f.cache.mu.Lock()
 	ok := f.setCRC(crc)
-	f.saveChanged()
+	f.cache.save(f)
 	f.cache.mu.Unlock()
 	if !ok {
 		f.Invalidate()

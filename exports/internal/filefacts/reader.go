@@ -153,7 +153,7 @@ func (r *Reader) readBlocks(buffer []byte) (verified []byte, err error) {
 // Close closes the source, and stores what was learned.
 func (r *Reader) Close() error {
 	r.fact.cache.mu.Lock()
-	r.fact.saveChanged()
+	r.fact.cache.save(r.fact)
 	r.fact.cache.mu.Unlock()
 	return r.body.Close()
 }
