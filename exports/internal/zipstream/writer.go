@@ -94,18 +94,14 @@ func (z *Writer) AddStream(e Entry, r io.Reader) error {
 	if e.Size >= 0 {
 		r = io.LimitReader(r, e.Size)
 	}
-	if z.buffer == nil {
-		z.buffer = new([fullBlock]byte)
-	}
-	start := z.offset
 	var err error
-	if h.Size, h.CRC, err = copyBlocks(z.write, r, z.buffer); err != nil {
+	if h.Size, h.CRC, err = z.writeBlocks(r); err != nil {
 		return err
 	}
 	if e.Size >= 0 && h.Size != e.Size {
 		return io.ErrUnexpectedEOF
 	}
-	h.compressed = z.offset - start
+	h.compressed = h.compressedSize()
 	z.headers = append(z.headers, h)
 	return z.write(h.descriptor())
 }
@@ -136,19 +132,22 @@ const (
 	fullBlock   = blockHeader + maxBlock
 )
 
-// copyBlocks writes the content of r as a DEFLATE stream of stored blocks, and
+// writeBlocks writes the content of r as a DEFLATE stream of stored blocks, and
 // returns its size and CRC-32. The last block is the one that is not full, even
 // if it is empty.
-func copyBlocks(write func([]byte) error, r io.Reader, buf *[fullBlock]byte) (size int64, crc uint32, err error) {
+func (z *Writer) writeBlocks(r io.Reader) (size int64, crc uint32, err error) {
+	if z.buffer == nil {
+		z.buffer = new([fullBlock]byte)
+	}
 	for n := maxBlock; n == maxBlock; {
-		if n, err = readFull(r, buf[blockHeader:]); err != nil && err != io.EOF {
+		if n, err = readFull(r, z.buffer[blockHeader:]); err != nil && err != io.EOF {
 			return size, crc, err
 		}
-		block := buf[:blockHeader+n]
+		block := z.buffer[:blockHeader+n]
 		crc = crc32.Update(crc, crc32.IEEETable, block[blockHeader:])
 		size += int64(n)
 		putBlockHeader(block, n)
-		if err := write(block); err != nil {
+		if err := z.write(block); err != nil {
 			return size, crc, err
 		}
 	}
