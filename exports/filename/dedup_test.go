@@ -89,16 +89,77 @@ func TestDedup_DropsFoldersOfLongPaths(t *testing.T) {
 	}
 }
 
-// TestDedup_MemoryIsLinearInDepth is not parallel: it counts what is allocated.
+// allocated returns how many bytes f allocates. Its callers must not run in parallel with
+// other tests.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
 func TestDedup_MemoryIsLinearInDepth(t *testing.T) {
-	allocated := func(depth int) uint64 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		NewDedup().Unique(strings.Repeat("a/", depth), "plan.pdf")
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
+	unique := func(depth int) uint64 {
+		return allocated(func() { NewDedup().Unique(strings.Repeat("a/", depth), "plan.pdf") })
 	}
-	is.New(t).True(allocated(800) < 2*8*allocated(100))
+	is.New(t).True(unique(800) < 2*8*unique(100))
+}
+
+// TestDedup_WorkIsLinearInNames has names of which each takes an attempt for all earlier ones
+// unless Dedup remembers numbers. Attempts allocate.
+func TestDedup_WorkIsLinearInNames(t *testing.T) {
+	long := strings.Repeat("\u0390", 126)
+	for name, unique := range map[string]func(d *Dedup, i, count int) string{
+		"truncated": func(d *Dedup, i, _ int) string { return d.Unique("", long+string(rune(0x4e00+i/2))) },
+		"folder": func(d *Dedup, i, count int) string {
+			if i < count/2 {
+				return d.Unique("", long)
+			}
+			return d.Unique(long, "x")
+		},
+		"folders": func(d *Dedup, i, count int) string {
+			name := long + string(rune(0x4e00+i/2))
+			switch {
+			case i < count/2:
+				return d.Unique("", long+"\u4e00")
+			case i%2 == 0:
+				return d.Unique("", name)
+			}
+			return d.Unique(name, "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			work := func(count int) uint64 {
+				d, seen := NewDedup(), make(map[string]bool)
+				defer func() { is.Equal(len(seen), count) }()
+				return allocated(func() {
+					for i := range count {
+						seen[foldCase(unique(d, i, count))] = true
+					}
+				})
+			}
+			is.True(work(800) < 2*8*work(100))
+		})
+	}
+}
+
+func TestDedup_FolderKeepsItsNumber(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	names := NewDedup()
+	for _, c := range []struct{ folder, name, want string }{
+		{"", "a", "a"},
+		{"", "a", "a-1"},
+		{"a", "x", "a-2/x"},
+		{"", "A", "A-3"},
+		{"A", "x", "A-2/x-1"},
+		{"a-1", "x", "a-1-1/x"},
+		{"a-2", "x", "a-2/x-2"},
+	} {
+		is.Equal(names.Unique(c.folder, c.name), c.want)
+	}
 }
 
 func BenchmarkDedup_Unique(b *testing.B) {

@@ -145,8 +145,8 @@ func splitName(name string) (stem, ext string) {
 // that ignore letter case and Unicode composition. It is not safe for concurrent
 // use.
 type Dedup struct {
-	used       map[place]int // id of a folder, 0 of an entry
-	lastSuffix map[place]int // of an entry
+	used    map[place]int // id of a folder, 0 of an entry
+	numbers map[place]int // to try first
 }
 
 // place is a folded name in the folder with an id, which for the root is 0. Paths as keys
@@ -158,7 +158,7 @@ type place struct {
 
 // NewDedup returns a Dedup that has already used the reserved names.
 func NewDedup(reserved ...string) *Dedup {
-	d := &Dedup{used: make(map[place]int), lastSuffix: make(map[place]int)}
+	d := &Dedup{used: make(map[place]int), numbers: make(map[place]int)}
 	for _, name := range reserved {
 		d.used[place{0, foldCase(name)}] = 0
 	}
@@ -185,23 +185,38 @@ func (d *Dedup) Unique(folder, name string) string {
 // free returns name, with a number if it is taken, as a folder or an entry can have it in the
 // folder parent. It also returns the id of the folder, or 0 for an entry.
 func (d *Dedup) free(parent int, name string, isFolder bool) (string, int) {
-	first := place{parent, foldCase(name)}
-	free, number := name, 0
-	for key := first; ; key.name = foldCase(free) {
-		id, used := d.used[key]
-		if !used && isFolder {
-			id = len(d.used) + 1
-		}
-		if !used || id > 0 && isFolder {
-			d.used[key] = id
-			return free, id
-		}
-		if number++; !isFolder {
-			d.lastSuffix[first]++
-			number = d.lastSuffix[first]
-		}
-		free = truncate(name, "-"+strconv.Itoa(number))
+	if id, ok := d.take(parent, name, isFolder); ok {
+		return name, id
 	}
+	// Names that only differ where a number of four digits truncates them share a counter.
+	counter := place{parent, foldCase(truncate(name, "-9999"))}
+	if isFolder {
+		counter.name += "/"
+	}
+	for number := max(d.numbers[counter], 1); ; number++ {
+		numbered := truncate(name, "-"+strconv.Itoa(number))
+		if id, ok := d.take(parent, numbered, isFolder); ok {
+			if d.numbers[counter] = number; !isFolder {
+				d.numbers[counter]++
+			}
+			return numbered, id
+		}
+	}
+}
+
+// take takes a name in a folder. It returns false if an entry has it, or a folder unless the
+// name is for that.
+func (d *Dedup) take(parent int, name string, isFolder bool) (id int, ok bool) {
+	key := place{parent, foldCase(name)}
+	id, used := d.used[key]
+	switch {
+	case used:
+		return id, isFolder && id > 0
+	case isFolder:
+		id = len(d.used) + 1
+	}
+	d.used[key] = id
+	return id, true
 }
 
 // foldCase maps names that some file system treats as equal to the same string.
