@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ func (r *reader) readDrawio(file string, content []byte, folders []string) error
 		}
 		name := entry.Title
 		if strings.TrimSpace(name) == "" {
-			_, base := splitPath(file)
+			_, base := path.Split(file)
 			name = fmt.Sprintf("%.240s %d", cmp.Or(strings.TrimSpace(title), stem(base), r.options.Name, r.options.Folder, "symbol"), position)
 		}
 		var picture image

@@ -469,6 +469,22 @@ func TestRead_BrokenDiagramsCountAsDecompressed(t *testing.T) {
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 }
 
+// TestRead_SplitsPathOnce has a library whose path is long, and must not be split for each of its
+// symbols.
+func TestRead_SplitsPathOnce(t *testing.T) {
+	const count = 2000
+	folders := strings.Repeat("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t/u/v/w/x/y/z/0/1/2/3/4/5/", 500)
+	library := strings.Repeat(`,{"data":"data:image/svg+xml,%3Csvg/%3E"}`, count)[1:]
+	archive := deflatedZip(t, folders+"x.xml", func(w io.Writer) { fmt.Fprintf(w, "<mxlibrary>[%s]</mxlibrary>", library) })
+	took := allocated(func() {
+		contents, err := bundle.Read(t.Context(), archive, nil)
+		is := is.New(t)
+		is.NoErr(err)
+		is.Equal(len(contents.Files), count)
+	})
+	is.New(t).True(took < 100)
+}
+
 // TestRead_ManifestOfAnotherProgram skips it and imports the rest.
 func TestRead_ManifestOfAnotherProgram(t *testing.T) {
 	is := is.New(t)

@@ -52,13 +52,7 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 	if err != nil {
 		return symbol, fileError(err.Error())
 	}
-	var tags []string
-	for _, tag := range i.tags {
-		if len(tags) <= 32 && !slices.Contains(tags, tag) { // NewTags rejects more
-			tags = append(tags, tag)
-		}
-	}
-	if symbol.Tags, err = symbols.NewTags(tags...); err == nil && len(i.meta) > 0 {
+	if symbol.Tags, err = symbols.NewTags(distinct(i.tags)...); err == nil && len(i.meta) > 0 {
 		symbol.Meta, err = ParseMeta(encodeJSON(i.meta))
 	}
 	if err != nil {
@@ -68,6 +62,16 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 	before, after, _ := strings.Cut(string(encodeJSON(imageData{i.name, mimeType, []byte{}, width, height})), `"content":""`)
 	symbol.Name, symbol.Type, symbol.Data = i.name, mimeType, envelope{before + `"content":"`, `"` + after}.join(i.content)
 	return symbol, nil
+}
+
+// distinct returns each tag of a list once, at most 33: NewTags rejects more than 32.
+func distinct(tags []string) (list []string) {
+	for _, tag := range tags {
+		if len(list) <= 32 && !slices.Contains(list, tag) {
+			list = append(list, tag)
+		}
+	}
+	return list
 }
 
 // stem returns a file name without its extension.

@@ -226,6 +226,7 @@ func (r *reader) readPlain(ctx context.Context) error {
 // picture, or a library. The folders that it is in become tags.
 func (r *reader) readFile(name string, content []byte, err error) error {
 	folders, base := splitPath(name)
+	folders = distinct(folders) // once for all symbols of a library
 	mimeType, isPicture := pictureTypes[strings.ToLower(path.Ext(base))]
 	switch {
 	case err != nil:
