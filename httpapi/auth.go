@@ -182,6 +182,7 @@ func (a *API) Authenticate(w http.ResponseWriter, r *http.Request, scopes ...str
 // authenticateOwn checks the client key of a request to one of the application's
 // routes. If it returns false, it has responded.
 func (c *call) authenticateOwn(scopes []string) bool {
+	defer c.recoverPanic()
 	c.setRequestID()
 	if c.api.cors.handle(&c.w, c.r) {
 		return false

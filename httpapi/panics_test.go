@@ -354,6 +354,31 @@ func TestPanic_IsTheErrorOfTheObservation(t *testing.T) {
 	is.New(t).Equal(seen.last(t, 1).Error, "panic: a bug")
 }
 
+// TestPanic_InMiddlewareIs500 has a rule that panics, in front of the application's own routes.
+func TestPanic_InMiddlewareIs500(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var seen observer
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.Authorize = func(*http.Request, keys.Key, string) error { panic("a bug") }
+		o.Observe = seen.observe
+	})
+	api := must(httpapi.New(&h.options))
+	mux := http.NewServeMux()
+	mux.Handle("/middleware", api.RequireClientKey(http.NotFoundHandler()))
+	mux.HandleFunc("/function", func(w http.ResponseWriter, r *http.Request) {
+		_, ok := api.Authenticate(w, r)
+		is.True(!ok)
+	})
+	h.listen(mux)
+	for i, path := range []string{"/middleware", "/function"} {
+		h.client("GET", path, "").wantError(500, "internal")
+		o := seen.last(t, i+1)
+		is.Equal(o.Error, "panic: a bug")
+		is.True(!o.Aborted)
+	}
+}
+
 // TestHandler_WithoutBody has a request as clients make it, whose body may be nil.
 func TestHandler_WithoutBody(t *testing.T) {
 	t.Parallel()
