@@ -108,10 +108,10 @@ func newBatchError(skipped []Skipped) *BatchError {
 			}
 			continue
 		}
-		switch {
-		case errors.Is(s.Err, ErrTimeout):
+		switch kind := kindOf(s.Err); {
+		case kind == ErrTimeout:
 			timeout = ErrTimeout
-		case errors.Is(s.Err, ErrForbidden), errors.Is(s.Err, ErrFailed), !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
+		case kind != nil, !errors.Is(s.Err, ErrNotFound) && !errors.Is(s.Err, ErrInvalid):
 			return &BatchError{skipped, fmt.Errorf("%w: %w", ErrFailed, s.Err)}
 		}
 	}
@@ -156,6 +156,16 @@ func openError(err, cause error) error {
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
 	return fmt.Errorf("%w: %w", ErrFailed, err)
+}
+
+// kindOf returns which of the errors of an [Opener] err is, whatever else it wraps, or nil.
+func kindOf(err error) error {
+	for _, kind := range []error{ErrTimeout, ErrForbidden, ErrGone, ErrChanged, ErrFailed} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
 }
 
 // isLost reports whether an error means that a file has changed or does not exist any

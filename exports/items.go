@@ -197,13 +197,11 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 		}
 		return nil, &NotReadyError{min(max(notReady.RetryAfter, time.Second), 24*time.Hour)}
 	}
-	switch kind := openError(err, context.Cause(ctx)); {
+	switch failed := openError(err, context.Cause(ctx)); {
 	case errors.Is(err, ErrNotFound):
 		return nil, ErrNotFound
-	case errors.Is(kind, ErrTimeout):
-		return nil, fmt.Errorf("%w: resolve: %s", ErrTimeout, err.Error())
-	case err != nil: // it may be of another service
-		return nil, fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
+	case err != nil: // only its text is kept: it may be of another service
+		return nil, fmt.Errorf("%w: resolve: %s", kindOf(failed), err.Error())
 	}
 	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName}
 	var export Export
@@ -271,15 +269,15 @@ type Skipped struct {
 // does not exist and one with a private IP address.
 func newSkipped(source string, err error) Skipped {
 	reason := "file cannot be fetched"
+	ofOpener := errors.Is(err, ErrForbidden) || errors.Is(err, ErrFailed) // whatever else it wraps
 	switch _, notReady := errors.AsType[*NotReadyError](err); {
 	case notReady:
 		reason = "file is not ready"
 	case errors.Is(err, ErrTimeout):
 		reason = "file takes too long"
-	case errors.Is(err, ErrForbidden), errors.Is(err, ErrFailed): // whatever an Opener has wrapped in it
-	case errors.Is(err, ErrInvalid):
+	case !ofOpener && errors.Is(err, ErrInvalid):
 		reason = err.Error()
-	case errors.Is(err, ErrNotFound):
+	case !ofOpener && errors.Is(err, ErrNotFound):
 		reason = "not registered"
 	}
 	return Skipped{SourceURL: source, Reason: reason, Err: err}

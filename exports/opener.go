@@ -97,7 +97,7 @@ type File struct {
 	// final, after all retries. An *os.File lets the kernel copy it.
 	Body io.ReadCloser
 
-	Size     int64     // in bytes, -1 if unknown
+	Size     int64     // in bytes, -1 if unknown. A longer file is rejected, or cut off.
 	Type     string    // content type, empty if unknown
 	Name     string    // as the upstream proposes it, empty if it does not
 	Modified time.Time // zero if unknown

@@ -90,6 +90,8 @@ func TestResolve_Failures(t *testing.T) {
 				panic("of the application")
 			case "broken":
 				return exports.Resolution{}, errors.New("broken")
+			case "gone":
+				return exports.Resolution{}, fmt.Errorf("its drawing was deleted: %w", exports.ErrGone)
 			}
 			return exports.Resolution{}, exports.ErrNotFound
 		})
@@ -107,6 +109,8 @@ func TestResolve_Failures(t *testing.T) {
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(!errors.Is(err, exports.ErrInvalid) && !errors.Is(err, exports.ErrUnavailable))
 		}
+
+		is.True(errors.Is(find("gone"), exports.ErrGone)) // a link omits it
 
 		batch := func(sources ...string) error {
 			_, err := openBatch(t, s, sources)

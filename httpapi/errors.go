@@ -123,7 +123,7 @@ func lookupError(err error) errorResponse {
 		return errorResponse{err, http.StatusServiceUnavailable, "not_ready", message, notReady.RetryAfter}
 	}
 	switch { // an Opener or Resolve of the application may have wrapped any other error in these
-	case errors.Is(err, exports.ErrTooManyLinks):
+	case errors.Is(err, exports.ErrTooManyLinks): // of all URLs of a batch
 	case errors.Is(err, exports.ErrTimeout):
 		err = exports.ErrTimeout
 	case errors.Is(err, exports.ErrForbidden), errors.Is(err, exports.ErrFailed):

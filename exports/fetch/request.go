@@ -123,7 +123,7 @@ func New(options *Options) (*Opener, error) {
 	opts.IdleTimeout = cmp.Or(max(opts.IdleTimeout, 0), 30*time.Second)
 	opts.MaxAttempts = cmp.Or(max(opts.MaxAttempts, 0), 3)
 	opts.MaxRedirects = max(0, cmp.Or(opts.MaxRedirects, 5))
-	opts.MaxBytes = min(cmp.Or(max(opts.MaxBytes, 0), 1<<62), 1<<62) // more is no limit
+	opts.MaxBytes = min(cmp.Or(max(opts.MaxBytes, 0), 1<<62), 1<<62) // one more does not overflow
 	opts.UserAgent = cmp.Or(opts.UserAgent, loopID)
 	dialer := func(control func(context.Context, string, string, syscall.RawConn) error) *net.Dialer {
 		return &net.Dialer{Timeout: opts.ConnectTimeout, Resolver: opts.Resolver, ControlContext: control}

@@ -267,8 +267,11 @@ function registered({ select, download, register }) {
 
 	// checkListed checks all exports that match the search, which it loads first.
 	async function checkListed() {
-		while (next) await page(next);
-		render();
+		try {
+			while (next) await page(next);
+		} finally {
+			render();
+		}
 		const done = await each(banner, "Checking", loaded.map((record) => ({ record, name: record.sourceFileUrl })), ({ record }) => check(record));
 		const bad = done.filter(({ ok }) => !ok).length;
 		announce(`${plural(done.length, "file")} checked, ${bad.toLocaleString("en")} not available.`);
