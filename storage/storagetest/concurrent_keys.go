@@ -72,7 +72,7 @@ func concurrentKeyDeletes(t *testing.T, handles []Storage) {
 				return nil
 			})
 			if err == nil && got[0] != checked {
-				err = fmt.Errorf("Delete checks %+v and removes %+v", checked, got[0])
+				err = fmt.Errorf("keys.Delete checks %+v and removes %+v", checked, got[0])
 			}
 			return err
 		}) {
