@@ -55,8 +55,9 @@
 // The requests that the application gets from the API, RequireClientKey and
 // Authenticate have neither header, so that nothing logs a key. The API also removes the
 // parameter. RequireClientKey and Authenticate neither remove nor accept it. An API behind
-// either of them takes the keys from the request context, and verifies no key twice. The
-// request of the caller is not modified.
+// either of them takes the keys from the request context, and verifies no key twice. Download
+// links, and whatever else has no client key in a header, get 401 there. The request of the
+// caller is not modified.
 //
 // # Order of checks
 //
@@ -163,4 +164,10 @@
 // HTTP/1.0 client that times out, and to an HTTP/1 client behind middleware whose
 // ResponseWriter has neither Unwrap nor Hijack. Over HTTP/2 such middleware must
 // not recover http.ErrAbortHandler.
+//
+// Behind middleware whose ResponseWriter has no Unwrap, over HTTP/2 or without
+// [ConnContext], the WriteTimeout of the server ends downloads and streams of changes
+// although data flows. Without a WriteTimeout, one whose client reads nothing lasts until
+// that disconnects, even if its key is revoked. Over any HTTP, [Limits.BodyRate] has no
+// effect behind such middleware.
 package httpapi
