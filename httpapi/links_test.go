@@ -399,8 +399,14 @@ func TestLinks_AreBoundedForEachClient(t *testing.T) {
 	l.add("a", smallContent)
 	_, first := l.create(exportBody("a"))
 	l.create(exportBody("a"))
-	rejected := l.client("POST", "/viewer/exports/links", exportBody("a")).wantError(429, "too_many_requests")
-	is.True(rejected.header.Get("Retry-After") != "")
+	for path, body := range map[string]string{
+		"links":                            exportBody("a"),
+		"download?responseType=urls":       exportBody("a"), // makes a link, because the file is private
+		"download-batch?responseType=urls": batchBody("a"),
+	} {
+		rejected := l.client("POST", "/viewer/exports/"+path, body).wantError(429, "too_many_requests")
+		is.True(rejected.header.Get("Retry-After") != "")
+	}
 	visitor := l.token("") // of a page has links of its own
 	l.send("POST", "/viewer/exports/links", exportBody("a"), "x-api-key", visitor).want(201)
 	l.send("GET", first, "").want(200)
