@@ -31,6 +31,7 @@ type API struct {
 	mux         *http.ServeMux
 
 	warnBuffered    func() // logs once
+	warnUntimed     func() // logs once
 	loadSearchIndex func() // begins once, in the background
 }
 
@@ -72,6 +73,9 @@ func New(options *Options) (*API, error) {
 	}
 	a.warnBuffered = sync.OnceFunc(func() {
 		a.options.Logger.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
+	})
+	a.warnUntimed = sync.OnceFunc(func() {
+		a.options.Logger.Warn("downloads end with the WriteTimeout of the server: the ResponseWriter cannot set deadlines, as behind middleware without Unwrap")
 	})
 	a.loadSearchIndex = sync.OnceFunc(func() {
 		if a.options.Symbols != nil {

@@ -96,6 +96,48 @@ func TestTimeoutHandler_WarnsOnce(t *testing.T) {
 	}
 }
 
+// TestMiddlewareWithoutUnwrap_WarnsOnce downloads over HTTP/2 through a ResponseWriter that
+// hides the deadlines of the server's.
+func TestMiddlewareWithoutUnwrap_WarnsOnce(t *testing.T) {
+	t.Parallel()
+	type flusher struct {
+		http.ResponseWriter
+		http.Flusher
+	}
+	for _, hides := range []bool{false, true} {
+		is := is.New(t)
+		h := newHarness(t)
+		handler := httpapi.Handler(&h.options)
+		h.listen(handler)
+		h.register("s", "a.pdf", strings.Repeat("x", 100_000))
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if hides {
+				w = flusher{w, w.(http.Flusher)}
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		httpapi.ConfigureServer(server.Config)
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		for range 2 {
+			request, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/viewer/exports/download", strings.NewReader(exportBody("s")))
+			is.NoErr(err)
+			request.Header.Set("x-api-key", h.rawKey)
+			response, err := server.Client().Do(request)
+			is.NoErr(err)
+			is.Equal(response.StatusCode, 200)
+			is.Equal(response.ProtoMajor, 2)
+			response.Body.Close()
+		}
+		want := 0
+		if hides {
+			want = 1
+		}
+		is.Equal(strings.Count(h.log.String(), "downloads end with the WriteTimeout"), want)
+	}
+}
+
 // sourceListener records the sources that its connections copy from.
 type sourceListener struct {
 	net.Listener

@@ -89,6 +89,13 @@ func Buffers(w http.ResponseWriter) bool {
 	return !deadlines && !canFlush(w)
 }
 
+// Untimed reports whether the timeout of a Writer of w has no effect, but the WriteTimeout of
+// the server has: w is that of a middleware, and hides the deadlines of the server.
+func Untimed(w http.ResponseWriter, r *http.Request) bool {
+	_, deadlines := Innermost(w).(interface{ SetWriteDeadline(time.Time) error })
+	return !deadlines && http1Conn(r) == nil && r.Context().Value(http.ServerContextKey) != nil
+}
+
 func canFlush(w http.ResponseWriter) bool {
 	switch w.(type) {
 	case http.Flusher, interface{ FlushError() error }:
