@@ -15,7 +15,7 @@ import (
 const (
 	changeStreamMemory = 16 << 10               // counted for each stream
 	commentInterval    = 10 * time.Second       // keeps proxies from closing the connection
-	keyCheckInterval   = 200 * time.Millisecond // shorter than a lease
+	keyCheckInterval   = 200 * time.Millisecond // shorter than the default lease
 )
 
 // changeEvent is the data of an event.
@@ -81,8 +81,9 @@ func (e symbolEndpoints) streamChanges(c *call) error {
 	return nil
 }
 
-// sendEvents sends changes, and comments in between. It returns nil when the stream must
-// end, and an error if the client has disconnected.
+// sendEvents sends changes, each if the request would still be accepted, and comments in
+// between. It returns nil when the stream must end, and an error if the client has
+// disconnected.
 func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -93,11 +94,13 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 		text := []byte(":\n\n")
 		select {
 		case <-follower.Changes():
+			if !c.acceptsStream() {
+				return endStream(out)
+			}
 			text = newEvent(follower.Take())
 		case <-comments.C:
 		case <-ended:
-			_, err := fmt.Fprintf(out, "retry: %d\n\n", 500+rand.IntN(2000)) // not all at once
-			return err
+			return endStream(out)
 		case <-c.r.Context().Done():
 			return c.r.Context().Err()
 		}
@@ -108,6 +111,12 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 			return err
 		}
 	}
+}
+
+// endStream tells the client when to follow again: not all at once.
+func endStream(out *stream.Writer) error {
+	_, err := fmt.Fprintf(out, "retry: %d\n\n", 500+rand.IntN(2000))
+	return err
 }
 
 // watchStream returns a channel that is closed when the key or page token of the request is

@@ -194,7 +194,9 @@ func TestChanges_End(t *testing.T) {
 				is.Equal(e.response.Header.Get("Referrer-Policy") == "no-referrer", strings.Contains(e.response.Request.URL.RawQuery, "token"))
 				is.Equal(e.next().data, everything)
 				defer func() {
-					for !e.next().end {
+					last := e.next()
+					for ; !last.end; last = e.next() {
+						is.Equal(last.data, "") // no event after the key has ended
 					}
 				}()
 			}
@@ -202,6 +204,8 @@ func TestChanges_End(t *testing.T) {
 			is.NoErr(err)
 			is.Equal(record.UseCount, int64(3)) // POST /viewer/tokens and two streams
 			end(h, issued.Key.ID)
+			_, err = h.options.Symbols.Tenant(owner).CreateFolder(t.Context(), "a")
+			is.NoErr(err)
 		})
 	}
 }

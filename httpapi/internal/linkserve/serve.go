@@ -9,7 +9,7 @@
 //   - The header is written when the first bytes of the content are available. Until
 //     then an error is returned with nothing written.
 //   - Before each write the key of the link is accepted, and a blocked write is
-//     interrupted within a lease after the key is revoked.
+//     interrupted within 200 ms after this process stops accepting the key.
 package linkserve
 
 import (

@@ -14,7 +14,7 @@ import (
 var ErrRevoked = errors.New("the API key that made this link is not accepted")
 
 // watchInterval is how often the key of a response is checked while a write blocks. It is
-// shorter than a lease.
+// shorter than the default lease.
 const watchInterval = 200 * time.Millisecond
 
 // watch is a response that ends with its link: once CheckKey reports that, no byte is
