@@ -135,7 +135,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 			if accepted && now.Before(key.PreviousExpiresAt) {
 				revoked++
 			}
-			key.PreviousDigest, key.PreviousPublicKey, key.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
+			key.endPrevious()
 		}
 		if given[key.Digest] {
 			if accepted {

@@ -63,6 +63,11 @@ func (k *Key) isPrevious() bool {
 	return !k.PreviousExpiresAt.IsZero() && k.Digest == k.PreviousDigest
 }
 
+// endPrevious removes the previous raw key.
+func (k *Key) endPrevious() {
+	k.PreviousDigest, k.PreviousPublicKey, k.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
+}
+
 // usable returns nil, or the error [ErrInactive] or [ErrExpired] of a check at the
 // given time. It returns [ErrUnknown] for a previous raw key that has ended.
 func (k *Key) usable(at time.Time) error {

@@ -50,6 +50,8 @@ func TestRotate_PreviousRawKeyIsValidForOverlap(t *testing.T) {
 		is.NoErr(verify(t, s, rotated.Raw))
 		key = get(t, s, issued.Key.ID)
 		is.True(key.PreviousExpiresAt.IsZero())
+		is.Equal(key.PreviousDigest, keys.Digest{})
+		is.Equal(key.PreviousPublicKey, keys.PublicKey{})
 	})
 }
 

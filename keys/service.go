@@ -185,7 +185,7 @@ func (s *Service) Get(ctx context.Context, id int64) (Key, error) {
 func (s *Service) complete(key *Key) {
 	s.uses.applyTo(key)
 	if !s.Now().Before(key.PreviousExpiresAt) {
-		key.PreviousDigest, key.PreviousExpiresAt = Digest{}, time.Time{}
+		key.endPrevious()
 	}
 }
 
@@ -267,7 +267,7 @@ func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, c
 	list, _, err := s.change(ctx, "rotate key", ids, checkKeys(ids, conditions), func(key *Key) (revoking bool) {
 		// An overlap that ends within a lease ends before all processes know of it.
 		revoking = key.PreviousDigest != Digest{} || overlap <= 2*s.options.Lease
-		key.PreviousDigest, key.PreviousPublicKey, key.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
+		key.endPrevious()
 		if overlap > 0 {
 			key.PreviousDigest, key.PreviousPublicKey = key.Digest, key.PublicKey
 			key.PreviousExpiresAt = s.Now().Add(overlap.Truncate(time.Millisecond))
