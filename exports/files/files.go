@@ -37,6 +37,8 @@ func New(prefix string, fsys fs.FS) (*Opener, error) {
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
 		return nil, errors.New("files: prefix is not an absolute http or https URL")
+	case fsys == nil:
+		return nil, errors.New("files: fsys is nil")
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
 		return nil, errors.New("files: prefix has user info, a query or a fragment")
 	}

@@ -51,6 +51,9 @@ func TestNew_RejectsInvalidPrefix(t *testing.T) {
 			t.Errorf("New accepts %s", prefix)
 		}
 	}
+	if _, err := files.New("http://example.com/", nil); err == nil {
+		t.Error("New accepts no file system")
+	}
 }
 
 func TestOpener_Serves(t *testing.T) {
