@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -147,8 +148,8 @@ func lookupError(err error) errorResponse {
 	if limit, ok := errors.AsType[*auth.LimitError](err); ok {
 		return errorResponse{err, tooMany, code, limit.Error(), limit.Wait}
 	}
-	if missing, ok := errors.AsType[*symbols.MissingError](err); ok {
-		return errorResponse{err, http.StatusNotFound, "not_found", missing.Error()[len("symbols: "):], 0}
+	if missing, ok := errors.AsType[*symbols.MissingError](err); ok && !errors.Is(err, symbols.ErrUnavailable) {
+		return errorResponse{err, http.StatusNotFound, "not_found", strings.TrimPrefix(missing.Error(), "symbols: "), 0}
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -405,4 +406,17 @@ func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
 	h.admin("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":"`+filesURL+`a.dwg"}`).want(201)
 	token := h.send("POST", "/viewer/tokens", "", "x-api-key", raw).want(201).object()["token"].(string)
 	h.send("POST", "/viewer/exports/download", exportBody("a"), "x-api-key", token).want(200)
+}
+
+// goneStore is a store with an error of its own for symbols that do not exist.
+type goneStore struct{ symbols.Store }
+
+func (goneStore) DeleteSymbols(context.Context, []int64, symbols.Deletion) error {
+	return &symbols.MissingError{Err: errors.New("gone"), ID: 1}
+}
+
+func TestMissingError_OfAnotherStore(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(goneStore{memory.New().Symbols()}, nil)) })
+	h.client("DELETE", "/symbol/symbols/1", "").wantError(503, "unavailable")
 }
