@@ -60,6 +60,9 @@ func (q Query) matches(text string) bool {
 // versions of their segments, and then the segments that have changed or were not kept, so
 // it never returns a stale result.
 func (s *Service) Search(ctx context.Context, query Query, r Range) (InfoPage, error) {
+	if len(query.words) == 0 {
+		return InfoPage{}, invalid("q must have a word")
+	}
 	segments, err := s.index.list(ctx, s.store)
 	if err != nil {
 		return InfoPage{}, storeError("list segments", err)

@@ -46,6 +46,15 @@ func search(t testing.TB, s *symbols.Service, text string) []string {
 	return names
 }
 
+func TestSearch_RejectsZeroQuery(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newLibrary(t, memory.New().Symbols(), nil)
+	create(t, s, "a")
+	_, err := s.Search(t.Context(), symbols.Query{}, symbols.Range{})
+	is.True(errors.Is(err, symbols.ErrInvalid))
+}
+
 func TestSearch_FoldsCase(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -235,7 +235,7 @@ func (s symbolStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, e
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
 	return write(ctx, s.db, func() ([]symbols.Symbol, error) {
 		f, err := s.folder(folderID)
-		if err != nil {
+		if err != nil && len(given) > 0 {
 			return nil, err
 		}
 		list := slices.Clone(given)

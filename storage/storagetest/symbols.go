@@ -278,6 +278,7 @@ func symbolNotFound(t *testing.T, s Harness) {
 		_, err = s.Symbols().GetSymbolInfo(t.Context(), id)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 	}
+	insertSymbols(t, s, symbol.FolderID+1) // none, in a folder that does not exist
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
