@@ -162,7 +162,7 @@ type detailsRequest struct {
 func (in detailsRequest) details() (tags *symbols.Tags, meta *string, err error) {
 	tags, err = parseGiven(in.Tags, func(list texts) (symbols.Tags, error) { return symbols.NewTags(list...) })
 	if err == nil {
-		meta, err = parseGiven(in.Meta, func(value jsontext.Value) (string, error) { return bundle.ParseMeta(value) })
+		meta, err = parseGiven(in.Meta, func(value jsontext.Value) (string, error) { return symbols.ParseMeta(value) })
 	}
 	return tags, meta, err
 }

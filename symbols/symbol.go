@@ -17,7 +17,7 @@ type Symbol struct {
 	Version Version
 
 	Tags      Tags
-	Meta      string    // the application's own: a JSON object without white space, or empty
+	Meta      string    // the application's own: a JSON object, see [ParseMeta], or empty
 	CreatedAt time.Time // times are in UTC, cut to the millisecond
 	UpdatedAt time.Time // of the last change by this package
 	UpdatedBy int64     // id of the key that has created or updated the symbol; 0 if unknown

@@ -13,8 +13,6 @@ const (
 	maxType = 255
 )
 
-const maxMeta = 16 << 10 // bytes
-
 // checkText rejects text that some databases cannot store: invalid UTF-8 and
 // NUL.
 func checkText(field, text string) error {
@@ -56,13 +54,6 @@ func checkType(text string) error {
 		return invalid(`type must be a MIME type such as "image/svg+xml"`)
 	}
 	return nil
-}
-
-func checkMeta(meta string) error {
-	if len(meta) > maxMeta {
-		return invalid(fmt.Sprintf("meta must have at most %d bytes", maxMeta))
-	}
-	return checkText("meta", meta)
 }
 
 func checkData(data string) error {

@@ -115,25 +115,3 @@ func TestRead_RejectsChangedBundle(t *testing.T) {
 		}
 	}
 }
-
-func TestParseMeta(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	for text, want := range map[string]string{
-		" {\"b\" : 1.50,\n\"a\":[ ]} ": `{"b":1.50,"a":[]}`,
-		`{"a":"\\u0000"}`:              `{"a":"\\u0000"}`, // a backslash
-		`{"a":"\\\u0000"}`:             "",
-		`{"\u0000":1}`:                 "",
-		`{"a":{"b":1,"b":2}}`:          "",
-		"{\"a\":\"\xff\"}":             "",
-		`{} {}`:                        "",
-		`[]`:                           "",
-		``:                             "",
-		`{"a":"` + strings.Repeat("a", 16<<10) + `"}`: "",
-	} {
-		t.Logf("%.100q", text)
-		got, err := bundle.ParseMeta([]byte(text))
-		is.Equal(got, want)
-		is.Equal(errors.Is(err, bundle.ErrInvalid), want == "")
-	}
-}

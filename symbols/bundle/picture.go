@@ -53,7 +53,7 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 		return symbol, fileError(err.Error())
 	}
 	if symbol.Tags, err = symbols.NewTags(distinct(i.tags)...); err == nil && len(i.meta) > 0 {
-		symbol.Meta, err = ParseMeta(encodeJSON(i.meta))
+		symbol.Meta, err = symbols.ParseMeta(encodeJSON(i.meta))
 	}
 	if err != nil {
 		return symbol, fileError(err.Error())

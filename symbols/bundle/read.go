@@ -370,7 +370,7 @@ func (r *reader) readListed(unread map[string]*zip.File, name string, listed man
 	}
 	symbol := symbols.NewSymbol{Name: listed.Name, Type: listed.Type, Data: listed.join(file)}
 	if symbol.Tags, err = symbols.NewTags(listed.Tags...); err == nil && listed.Meta != nil {
-		symbol.Meta, err = ParseMeta(listed.Meta)
+		symbol.Meta, err = symbols.ParseMeta(listed.Meta)
 	}
 	if err != nil {
 		return symbols.NewSymbol{}, fileError(err.Error())

@@ -1,4 +1,4 @@
-package bundle
+package symbols
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 var escapedNUL = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\u0000`)
 
-// ParseMeta returns a JSON object as the Meta of a [symbols.Symbol]: without white space
+// ParseMeta returns a JSON object as the Meta of a [Symbol]: without white space
 // between its tokens. It has at most 16 KiB, and neither duplicate fields nor a NUL.
 // Otherwise the error matches [ErrInvalid].
 func ParseMeta(text []byte) (string, error) {
@@ -27,4 +27,13 @@ func ParseMeta(text []byte) (string, error) {
 	}
 	err := value.Compact()
 	return string(value), err
+}
+
+// checkMeta is ParseMeta for what is stored as it is.
+func checkMeta(meta string) error {
+	if meta == "" {
+		return nil
+	}
+	_, err := ParseMeta([]byte(meta))
+	return err
 }

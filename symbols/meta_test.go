@@ -1,0 +1,40 @@
+package symbols_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
+)
+
+func TestParseMeta(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	service, err := symbols.NewService(memory.New().Symbols(), nil)
+	is.NoErr(err)
+	folder, err := service.CreateFolder(t.Context(), "folder")
+	is.NoErr(err)
+	for text, want := range map[string]string{
+		" {\"b\" : 1.50,\n\"a\":[ ]} ": `{"b":1.50,"a":[]}`,
+		`{"a":"\\u0000"}`:              `{"a":"\\u0000"}`, // a backslash
+		`{"a":"\\\u0000"}`:             "",
+		`{"\u0000":1}`:                 "",
+		`{"a":{"b":1,"b":2}}`:          "",
+		"{\"a\":\"\xff\"}":             "",
+		`{} {}`:                        "",
+		`[]`:                           "",
+		``:                             "",
+		`{"a":"` + strings.Repeat("a", 16<<10) + `"}`: "",
+	} {
+		t.Logf("%.100q", text)
+		got, err := symbols.ParseMeta([]byte(text))
+		is.Equal(got, want)
+		is.Equal(errors.Is(err, symbols.ErrInvalid), want == "")
+		_, err = service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a", Type: "image/svg+xml", Data: "a", Meta: text})
+		is.Equal(errors.Is(err, symbols.ErrInvalid), want == "" && text != "")
+	}
+}
