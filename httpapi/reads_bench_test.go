@@ -56,7 +56,7 @@ func BenchmarkReads(b *testing.B) {
 			sqlite.create(b, fmt.Sprint("Folder of valves ", i), 0, "")
 		}
 		const folders = "/symbol/folders"
-		size := len(sqlite.body(folders))
+		size := sqlite.response(folders).Body.Len()
 		symbolList := sqlite.create(b, "of equal size", 1, strings.Repeat("x", size-len(`[{"id":10000,"name":"0","type":"text/plain","data":"","folderId":10}]`)))
 		t := race(b, clients, sqlite.get(folders), sqlite.get(symbolList), sqlite.limit(folders))
 		b.ReportMetric(t[1]/t[0], "x-folders/symbols")
@@ -119,6 +119,17 @@ func BenchmarkManyFolders(b *testing.B) {
 	b.ReportMetric(float64(peak-idle)/float64(cache), "x-cache")
 }
 
+// discardWriter is a ResponseWriter that discards the body.
+type discardWriter struct{ header http.Header }
+
+func (s *discardWriter) Header() http.Header         { return s.header }
+func (s *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (s *discardWriter) WriteHeader(status int) {
+	if status >= 400 {
+		panic(http.StatusText(status))
+	}
+}
+
 // resident returns the resident memory of the process in bytes, or 0 if unknown.
 func resident() int64 {
 	text, _ := os.ReadFile("/proc/self/statm")
@@ -173,8 +184,8 @@ func (r readBench) create(b *testing.B, name string, count int, data string) str
 	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID)
 }
 
-// body returns the body of a response.
-func (r readBench) body(path string) []byte {
+// response returns the response to a GET.
+func (r readBench) response(path string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest("GET", path, nil)
 	request.Header.Set("x-api-key", r.key)
 	recorder := httptest.NewRecorder()
@@ -182,7 +193,7 @@ func (r readBench) body(path string) []byte {
 	if recorder.Code != 200 {
 		r.b.Fatal(path, recorder.Code)
 	}
-	return recorder.Body.Bytes()
+	return recorder
 }
 
 // readTarget is a GET request, and the size of its body.
@@ -194,12 +205,12 @@ type readTarget struct {
 }
 
 func (r readBench) get(path string) readTarget {
-	return readTarget{r.handler, path, r.key, len(r.body(path))}
+	return readTarget{r.handler, path, r.key, r.response(path).Body.Len()}
 }
 
 // limit returns a handler that checks the key and writes the bytes of a path.
 func (r readBench) limit(path string) readTarget {
-	body := r.body(path)
+	body := r.response(path).Body.Bytes()
 	return readTarget{requireKey(r.key, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), path, r.key, len(body)}
 }
 

@@ -155,23 +155,3 @@ func TestChecker_NetworksCompareInTurn(t *testing.T) {
 		synctest.Wait()
 	})
 }
-
-func BenchmarkAdminKey(b *testing.B) {
-	clear := newHashedAdminKeys(b, "right")
-	hashed := newHashedAdminKeys(b, hashKey(b, "right"))
-	hashed.lookup(b, "right")
-	for name, k := range map[string]*adminKeys{"clear": clear, "hashed": hashed} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				k.find("right")
-			}
-		})
-	}
-	b.Run("first", func(b *testing.B) {
-		hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.DefaultCost)
-		is.New(b).NoErr(err)
-		for b.Loop() {
-			newHashedAdminKeys(b, string(hash)).lookup(b, "right")
-		}
-	})
-}
