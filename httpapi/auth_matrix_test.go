@@ -62,7 +62,7 @@ func TestAuth_AllRoutesAndCredentials(t *testing.T) {
 						if got.status != want {
 							t.Errorf("%s %s with %s: %d %s, want %d", method, target, c.name, got.status, got.body, want)
 						}
-						m.check(t, got, method, c.name)
+						m.check(t, got, method, route.Path, c.name)
 					}
 				}
 			}
@@ -135,26 +135,15 @@ type model struct {
 }
 
 func (m model) status(method, path string, lines []string) int {
-	var allowed []string
-	key, own := "", false
-	for _, route := range m.routes {
-		if route.Path != path {
-			continue
-		}
-		allowed = append(allowed, route.Method)
-		if route.Method == method || route.Method == "GET" && method == "HEAD" {
-			key, own = route.Key, route.Own
-		}
-		if route.Method == "GET" {
-			allowed = append(allowed, "HEAD")
-		}
-	}
+	routes := m.routesOf(path)
+	at := slices.IndexFunc(routes, func(r httpapi.Route) bool { return r.Method == method })
 	switch {
-	case allowed == nil:
+	case routes == nil:
 		return 404
-	case !slices.Contains(allowed, method):
+	case at < 0:
 		return 405
 	}
+	key, own := routes[at].Key, routes[at].Own
 	authenticated := 400
 	if !strings.Contains(path, "{id}") && path != "/symbol/search" && (method == "GET" || method == "HEAD") {
 		authenticated = 200 // no input to reject
@@ -199,6 +188,21 @@ func (m model) status(method, path string, lines []string) int {
 	return authenticated
 }
 
+// routesOf returns the routes of a path, also that for HEAD.
+func (m model) routesOf(path string) (list []httpapi.Route) {
+	for _, route := range m.routes {
+		if route.Path != path {
+			continue
+		}
+		list = append(list, route)
+		if route.Method == "GET" {
+			route.Method = "HEAD"
+			list = append(list, route)
+		}
+	}
+	return list
+}
+
 func hasHeader(lines []string, header string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool {
 		name, _, _ := strings.Cut(line, ":")
@@ -222,13 +226,19 @@ func headerValue(lines []string, header string) (value string) {
 }
 
 // check checks the headers and the body that belong to a status.
-func (m model) check(t *testing.T, got response, method, name string) {
+func (m model) check(t *testing.T, got response, method, path, name string) {
 	t.Helper()
 	if challenged := got.header.Get("WWW-Authenticate") != ""; challenged != (got.status == 401) {
 		t.Errorf("%s with %s: %d with WWW-Authenticate %q", method, name, got.status, got.header.Get("WWW-Authenticate"))
 	}
-	if allow := got.header.Get("Allow") != ""; allow != (got.status == 405) {
-		t.Errorf("%s with %s: %d with Allow %q", method, name, got.status, got.header.Get("Allow"))
+	var allowed []string
+	if got.status == 405 {
+		for _, route := range m.routesOf(path) {
+			allowed = append(allowed, route.Method)
+		}
+	}
+	if allow := got.header.Get("Allow"); allow != strings.Join(allowed, ", ") {
+		t.Errorf("%s %s with %s: %d with Allow %q, want %v", method, path, name, got.status, allow, allowed)
 	}
 	if method == "HEAD" || got.status == 200 {
 		return

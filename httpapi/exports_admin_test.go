@@ -131,18 +131,9 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	h.admin("POST", "/viewer/exports/register", body).want(201)
 	is.Equal(registrant(h), nil)
-	h = serve(t, func(o *httpapi.Options) {
-		o.RegisterWith = httpapi.RegisterWithAdminKey
-		o.AdminKeys = nil
-		o.AuthenticateAdmin = func(*http.Request) (string, error) { return "M\xfcller\n\x00" + strings.Repeat("é", 9000), nil }
-	})
-	h.admin("POST", "/viewer/exports/register", body).want(201)
-	is.Equal(registrant(h), nil)
-	export, err := h.options.Exports.Get(t.Context(), 1)
-	is.NoErr(err)
-	is.Equal(export.RegisteredBy, "M\uFFFDller"+strings.Repeat("é", 247))
 	for login, want := range map[string]string{ // names of others
-		"key 1":                           "admin key 1",
+		"key 1": "admin key 1",
+		"M\xfcller\n\x00" + strings.Repeat("é", 9000): "M\uFFFDller" + strings.Repeat("é", 247),
 		"anyone":                          "admin anyone",
 		"key " + strings.Repeat("é", 251): "admin key " + strings.Repeat("é", 245),
 	} {
@@ -153,7 +144,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 		})
 		h.admin("POST", "/viewer/exports/register", body).want(201)
 		is.Equal(registrant(h), nil)
-		export, err = h.options.Exports.Get(t.Context(), 1)
+		export, err := h.options.Exports.Get(t.Context(), 1)
 		is.NoErr(err)
 		is.Equal(export.RegisteredBy, want)
 	}

@@ -135,6 +135,11 @@ func TestHTTP1_Paths(t *testing.T) {
 		"/symbol/folders/%2531":                              400, // escaped twice
 		"/symbol/folders/1e0":                                400,
 		"/symbol/folders/0x1":                                400,
+		"/symbol/folders/0":                                  400,
+		"/symbol/folders/1.0":                                400,
+		"/symbol/folders/null":                               400,
+		"/symbol/folders/9223372036854775808":                400,
+		"/symbol/folders/9223372036854775807":                404,
 		"/symbol/folders/1_0":                                400,
 		"/symbol/folders/18446744073709551617":               400, // 1 modulo 2^64
 		"/symbol/folders/" + strings.Repeat("1", 3000):       400,

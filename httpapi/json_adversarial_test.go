@@ -1,12 +1,10 @@
 package httpapi_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"github.com/matryer/is"
 
@@ -18,12 +16,6 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.Body = 40 << 20 })
-	utf16 := func(text string, order binary.AppendByteOrder) (encoded string) {
-		for _, unit := range utf16.Encode([]rune(text)) {
-			encoded += string(order.AppendUint16(nil, unit))
-		}
-		return encoded
-	}
 	fields := func(n int, rest string) string {
 		var body strings.Builder
 		body.WriteString("{")
@@ -39,32 +31,26 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 		body   string
 		status int
 	}{
-		"100 levels":                        {nested(50), 201},
-		"100000 levels":                     {nested(50_000), 400},
-		"unclosed arrays":                   {`{"x":` + strings.Repeat("[", 1_000_000), 400},
-		"100,000 fields":                    {fields(100_000, `"name":"million"}`), 201},
-		"100,000 fields, one twice":         {fields(100_000, `"name":"x","f7":1}`), 400},
-		"a million elements":                {`{"name":"elements","x":[` + strings.Repeat("0,", 1_000_000) + `0]}`, 201},
-		"a million digits":                  {`{"name":"digits","x":` + strings.Repeat("9", 1_000_000) + `}`, 201},
-		"1e400":                             {`{"name":"1e400","x":1e400}`, 201}, // an unknown field
-		"1e400 as a name":                   {`{"name":1e400}`, 400},
-		"an invalid number":                 {`{"name":"x","x":01}`, 400},
-		"NaN":                               {`{"name":"x","x":NaN}`, 400},
-		"UTF-16LE":                          {utf16(`{"name":"x"}`, binary.LittleEndian), 400},
-		"UTF-16BE":                          {"\xfe\xff" + utf16(`{"name":"x"}`, binary.BigEndian), 400},
-		"UTF-32":                            {"{\x00\x00\x00}\x00\x00\x00", 400},
-		"UTF-7":                             {`+AHs-"name":"x"+AH0-`, 400},
-		"two byte order marks":              {"\ufeff\ufeff{}", 400},
-		"a field twice by escape":           {`{"name":"x","na\u006de":"y"}`, 400},
-		"a field twice by escape of escape": {`{"name":"x","\u006eame":"y"}`, 400},
-		"fields that look alike":            {`{"name":"alike","n\u0430me":"y","NAME":"z"}`, 201},
-		"an escaped NUL in a name":          {`{"name":"a\u0000b"}`, 400},
-		"an escaped NUL as a field":         {`{"name":"NUL field","\u0000":1}`, 201},
-		"a lone surrogate as a field":       {`{"name":"x","\udc00":1}`, 400},
-		"a long field name":                 {`{"` + strings.Repeat("x", 1_000_000) + `":0,"` + strings.Repeat("x", 1_000_000) + `":0}`, 400},
-		"a million spaces":                  {strings.Repeat(" ", 1_000_000) + `{"name":"space"}`, 201},
-		"__proto__":                         {`{"__proto__":{"name":"x"},"constructor":{}}`, 400},
-		"a name of controls":                {`{"name":"\u0001\u001b[31m"}`, 201},
+		"100 levels":                  {nested(50), 201},
+		"100000 levels":               {nested(50_000), 400},
+		"unclosed arrays":             {`{"x":` + strings.Repeat("[", 1_000_000), 400},
+		"100,000 fields":              {fields(100_000, `"name":"million"}`), 201},
+		"100,000 fields, one twice":   {fields(100_000, `"name":"x","f7":1}`), 400},
+		"a million elements":          {`{"name":"elements","x":[` + strings.Repeat("0,", 1_000_000) + `0]}`, 201},
+		"a million digits":            {`{"name":"digits","x":` + strings.Repeat("9", 1_000_000) + `}`, 201},
+		"1e400":                       {`{"name":"1e400","x":1e400}`, 201}, // an unknown field
+		"an invalid number":           {`{"name":"x","x":01}`, 400},
+		"NaN":                         {`{"name":"x","x":NaN}`, 400},
+		"UTF-32":                      {"{\x00\x00\x00}\x00\x00\x00", 400},
+		"UTF-7":                       {`+AHs-"name":"x"+AH0-`, 400},
+		"two byte order marks":        {"\ufeff\ufeff{}", 400},
+		"fields that look alike":      {`{"name":"alike","n\u0430me":"y","NAME":"z"}`, 201},
+		"an escaped NUL as a field":   {`{"name":"NUL field","\u0000":1}`, 201},
+		"a lone surrogate as a field": {`{"name":"x","\udc00":1}`, 400},
+		"a long field name":           {`{"` + strings.Repeat("x", 1_000_000) + `":0,"` + strings.Repeat("x", 1_000_000) + `":0}`, 400},
+		"a million spaces":            {strings.Repeat(" ", 1_000_000) + `{"name":"space"}`, 201},
+		"__proto__":                   {`{"__proto__":{"name":"x"},"constructor":{}}`, 400},
+		"a name of controls":          {`{"name":"\u0001\u001b[31m"}`, 201},
 	} {
 		t.Log(name)
 		began := time.Now()
@@ -72,10 +58,4 @@ func TestJSON_AdversarialBodies(t *testing.T) {
 		is.True(len(response.body) <= 4<<10)
 		is.True(time.Since(began) <= 2*time.Minute)
 	}
-	folder := h.client("POST", "/symbol/folders", `{"name":"for symbols"}`).want(201).object()["id"]
-	for _, value := range []string{"1e400", "1.5", "1e0", "-1", "0", "9223372036854775808", strings.Repeat("9", 100_000), `"1"`, "null", "true", "[1]"} {
-		body := fmt.Sprintf(`{"folderId":%s}`, value)
-		h.client("PATCH", "/symbol/symbols/1", body).wantError(400, "invalid_request")
-	}
-	h.client("POST", fmt.Sprintf("/symbol/folders/%v/symbols", folder), `{"name":"x","type":"a/b","data":"\u0000"}`).wantError(400, "invalid_request")
 }

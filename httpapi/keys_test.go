@@ -46,21 +46,6 @@ func TestKeys_CreateReturnsRawKeyOnce(t *testing.T) {
 	is.True(!strings.Contains(h.log.String(), raw[10:])) // nor does the log
 }
 
-func TestKeys_Defaults(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	h := serve(t)
-	for i, body := range []string{"", "{}", `{"isActive":true}`, `{"expiresAt":null}`} {
-		t.Log(body)
-		key := h.admin("POST", "/admin/api-keys", body).want(201).object()["key"].(map[string]any)
-		is.True(key["id"] == float64(i+2))
-		is.Equal(key["name"], any("API key"))
-		is.Equal(key["isActive"], any(true))
-		is.True(key["expiresAt"] == nil)
-		is.True(key["lastUsedAt"] == nil)
-	}
-}
-
 func TestKeys_UpdateChangesGivenFieldsOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

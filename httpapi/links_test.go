@@ -166,6 +166,7 @@ func TestLinks_SingleFile(t *testing.T) {
 	is.Equal(full.header.Get("Content-Type"), "application/pdf")
 	is.True(full.header.Get("Last-Modified") != "")
 	is.Equal(string(l.send("GET", path, "", "Range", "bytes=7-20").want(206).body), largeContent[7:21])
+	is.Equal(l.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // registering and creating
 
 	l.add("empty", "")
 	_, path = l.create(exportBody("empty"))
@@ -346,30 +347,6 @@ func TestLinks_EndWithTheOverlap(t *testing.T) {
 	l.clock.Add(time.Minute)
 	l.send("GET", path, "").wantError(403, "forbidden")
 	l.send("GET", another, "").wantError(403, "forbidden")
-}
-
-func TestLinks_AreNoUseOfTheirKey(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	l := serveLinks(t, exports.Options{})
-	l.add("a", smallContent)
-	_, path := l.create(exportBody("a"))
-	uses := func() int64 {
-		page, err := l.options.Keys.List(t.Context(), keys.Filter{}, keys.Range{})
-		is.NoErr(err)
-		return page.Keys[0].UseCount
-	}
-	before := uses()
-	l.send("GET", path, "").want(200)
-	is.Equal(uses(), before)
-}
-
-func TestLinks_OpenClientRoutes(t *testing.T) {
-	t.Parallel()
-	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
-	l.add("a", smallContent)
-	_, path := l.create(exportBody("a"))
-	is.New(t).Equal(string(l.send("GET", path, "").want(200).body), smallContent)
 }
 
 func TestLinks_AreBounded(t *testing.T) {

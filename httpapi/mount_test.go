@@ -90,22 +90,6 @@ func TestMount(t *testing.T) {
 	}
 }
 
-func TestMount_NeverRedirects(t *testing.T) {
-	t.Parallel()
-	for _, prefix := range []string{"", "/api"} {
-		h := newHarness(t, func(o *httpapi.Options) { o.Prefix = prefix })
-		h.listen(httpapi.Handler(&h.options)) // not behind a mux, which would redirect
-		for _, path := range []string{
-			prefix, prefix + "/", prefix + "//", prefix + "//symbol/folders", prefix + "/symbol/folders/", prefix + "/symbol/../symbol/folders",
-			prefix + "/./symbol/folders", "/" + prefix + "/symbol/folders", prefix + "x/symbol/folders", "/other" + prefix + "/symbol/folders",
-		} {
-			if strings.HasPrefix(path, "/") {
-				h.client("GET", path, "").wantError(404, "not_found")
-			}
-		}
-	}
-}
-
 func TestMount_TwoAPIs(t *testing.T) {
 	t.Parallel()
 	first, second := newHarness(t), newHarness(t, func(o *httpapi.Options) {

@@ -108,6 +108,7 @@ func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	h.client("GET", "/symbol/folders/1/symbols", "").wantError(500, "internal")
 	got := seen.last(t, 1)
 	is.Equal(got.Status, 500)
+	is.True(strings.HasPrefix(got.Error, "panic: a bug in a driver"))
 	is.Equal(got.Aborted, false)
 
 	store.onRead(func(after int64) error {

@@ -80,16 +80,6 @@ func TestAdminKeys_ComparesARightKeyOnce(t *testing.T) {
 	is.True(k.list[0].digest.Load() == remembered) // a comparison would store another one
 }
 
-func TestAdminKeys_CountsBothKinds(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	for _, list := range [][]string{{"clear"}, {hashKey(t, "key")}, {"clear", hashKey(t, "key")}} {
-		k, err := newAdminKeys(list)
-		is.NoErr(err)
-		is.True(len(k.list) > 0)
-	}
-}
-
 func TestAdminKeys_RejectsMalformedHashes(t *testing.T) {
 	t.Parallel()
 	hash := hashKey(t, "key")

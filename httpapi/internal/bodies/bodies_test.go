@@ -3,7 +3,6 @@ package bodies
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -309,30 +308,4 @@ func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	c.put(Key{ID: 8}, &content{version: 1, size: 12 << 10})
 	is.Equal(len(c.entries), 1)
 	is.True(c.get(Key{ID: 8}, 1) == nil)
-}
-
-func TestGzip(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	in, err := gzip.NewReader(bytes.NewReader(Gzip([]byte("text"))))
-	is.NoErr(err)
-	got, err := io.ReadAll(in)
-	is.NoErr(err)
-	is.Equal(string(got), "text")
-}
-
-// TestLibrary_NeverOlderThanGet changes a folder while its list is read from the cache.
-func TestLibrary_NeverOlderThanGet(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	l := newLibrary(t, 64<<20, 5, 4000)
-	for i := range 20 {
-		name := fmt.Sprint("name ", i)
-		_, err := l.service.UpdateSymbol(context.Background(), int64(1+i%5), symbols.SymbolFields{Name: &name}, symbols.Any)
-		is.NoErr(err)
-		for _, compress := range []bool{false, true} {
-			text, _ := read(t, l, Key{Kind: Contents, ID: 1, Gzip: compress})
-			is.True(strings.Contains(text, `"`+name+`"`))
-		}
-	}
 }

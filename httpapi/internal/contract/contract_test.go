@@ -23,8 +23,8 @@ var partialServerTests = []string{"TestRoutes_MissingServiceIs404", "TestRoutes_
 
 // applicationRouteTests have servers with routes of an application.
 var applicationRouteTests = []string{
-	"TestRequireClientKey", "TestAuthenticate", "TestAuthenticate_WithoutProtection",
-	"TestAuthenticate_SharesTheRateLimit", "TestRequireScope", "TestAuthenticateAdmin",
+	"TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit",
+	"TestRequireScope", "TestAuthenticateAdmin",
 	"TestTokens_OwnRoutes", "TestHideKeys_TokenInURL", "TestPanic_InMiddlewareIs500",
 }
 
