@@ -65,7 +65,7 @@ func TestHandler_PanicsOnInvalidOptions(t *testing.T) {
 
 func TestAPI_DoesNotPrintAdminKeys(t *testing.T) {
 	t.Parallel()
-	api := newAPI(t, httpapi.Options{AdminKeys: []string{"secret"}})
+	api := must(httpapi.New(&httpapi.Options{AdminKeys: []string{"secret"}}))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		out := fmt.Sprintf(verb, api) + fmt.Sprintf(verb, *api)
 		t.Log(verb, out)
@@ -108,7 +108,7 @@ func TestConfigureServer_FillsUnsetFields(t *testing.T) {
 func appServer(t *testing.T, h *harness) {
 	t.Helper()
 	h.options.Prefix = "/api"
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, ok := httpapi.KeyFromContext(r.Context())
 		fmt.Fprint(w, "hello ", key.Name, " ", ok, " ", key.LastUsedAt.UnixMilli())
@@ -240,7 +240,7 @@ func TestAuthenticate_HidesKeys(t *testing.T) {
 	t.Parallel()
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	inspect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			for _, v := range []any{r, *r, r.Header, r.Context(), w} {
@@ -269,7 +269,7 @@ func TestServeHTTP_ModifiesNoRequest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.Prefix = "/api" })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	r := httptest.NewRequest("GET", "/api/symbol/folders", nil)
 	r.Header.Set("X-Api-Key", h.rawKey)
 	r.Header.Set("X-Admin-Key", adminKey)
@@ -296,7 +296,7 @@ func TestAuthenticate_Nested(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h, other := newHarness(t), newHarness(t)
-	first, second := newAPI(t, h.options), newAPI(t, other.options)
+	first, second := must(httpapi.New(&h.options)), must(httpapi.New(&other.options))
 	replaceKeys := func(client, admin string, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if client != "" {
@@ -340,7 +340,7 @@ func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	is := is.New(t)
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	h.listen(api.RequireClientKey(httpapi.HideKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := httpapi.KeyFromContext(r.Context())
 		is.Equal(key.ID, int64(1))
@@ -348,8 +348,7 @@ func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	}))))
 	h.client("GET", "/symbol/folders", "").want(200)
 	is.Equal(seen.last(t, 1).KeyID, int64(1))
-	key, err := h.options.Keys.Get(t.Context(), 1)
-	is.NoErr(err)
+	key := must(h.options.Keys.Get(t.Context(), 1))
 	is.Equal(key.UseCount, int64(1))
 }
 
@@ -360,7 +359,7 @@ func TestObserve_KeyBehindOpenMiddleware(t *testing.T) {
 	is := is.New(t)
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys, o.Observe = true, seen.observe })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	h.listen(api.RequireClientKey(api))
 	token := h.token("")
 	is.Equal(seen.last(t, 1).KeyID, int64(1))

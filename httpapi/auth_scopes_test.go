@@ -38,11 +38,7 @@ func scopes(list ...string) *keys.Scopes {
 	if list == nil {
 		return new(keys.Scopes)
 	}
-	out, err := keys.NewScopes(list...)
-	if err != nil {
-		panic(err)
-	}
-	return &out
+	return new(must(keys.NewScopes(list...)))
 }
 
 // TestScopes_AllRoutes sends every method to every route with a key of every set of
@@ -53,7 +49,6 @@ func TestScopes_AllRoutes(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	all := []string{"exports:read", "exports:register", "symbols:read", "symbols:write", "symbols", "app:own"}
-	var issued []keys.Issued
 	var sets [][]string
 	for bits := range 1 << len(all) {
 		set := []string{}
@@ -65,13 +60,9 @@ func TestScopes_AllRoutes(t *testing.T) {
 		sets = append(sets, set)
 	}
 	sets = append(sets, nil)
-	for _, set := range sets {
-		key, err := h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(set...)})
-		is.NoErr(err)
-		issued = append(issued, key)
-	}
 	routes := httpapi.Routes(&h.options)
-	for i, key := range issued {
+	for i, set := range sets {
+		key := must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(set...)}))
 		uses := int64(0)
 		for _, route := range routes {
 			is.Equal(route.Scope, wantScope(route.Key, route.Method, route.Path))
@@ -81,7 +72,7 @@ func TestScopes_AllRoutes(t *testing.T) {
 				})
 				target := strings.ReplaceAll(route.Path, "{id}", "x")
 				scope := wantScope(route.Key, method, route.Path)
-				permitted := sets[i] == nil || slices.Contains(sets[i], scope)
+				permitted := set == nil || slices.Contains(set, scope)
 				want := 400
 				switch {
 				case !allowed && i%8 != 0:
@@ -106,15 +97,14 @@ func TestScopes_AllRoutes(t *testing.T) {
 				}
 				got := h.send(method, target, "[", "x-api-key", string(key.Raw), "Content-Type", "application/json")
 				if got.status != want {
-					t.Errorf("%s %s with scopes %v: %d, want %d", method, target, sets[i], got.status, want)
+					t.Errorf("%s %s with scopes %v: %d, want %d", method, target, set, got.status, want)
 				}
 				if got.status == 403 && method != "HEAD" && !strings.Contains(got.wantError(403, "forbidden").message(), scope) {
 					t.Errorf("%s %s: message %q does not name %s", method, target, got.message(), scope)
 				}
 			}
 		}
-		record, err := h.options.Keys.Get(t.Context(), key.Key.ID)
-		is.NoErr(err)
+		record := must(h.options.Keys.Get(t.Context(), key.Key.ID))
 		is.Equal(record.UseCount, uses) // a 403 is no use
 	}
 }
@@ -132,7 +122,7 @@ func TestRequireScope(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	mux := http.NewServeMux()
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("own")) })
 	mux.Handle("GET /own", api.RequireScope("app:own")(own))
@@ -147,14 +137,12 @@ func TestRequireScope(t *testing.T) {
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		h.client("GET", path, "").want(200) // permits everything
 	}
-	_, err := h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")})
-	is.NoErr(err)
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		response := h.client("GET", path, "").wantError(403, "forbidden")
 		is.True(strings.Contains(response.message(), "app:o"))
 	}
-	_, err = h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("app:own")})
-	is.NoErr(err)
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("app:own")}))
 	h.client("GET", "/own", "").want(200)
 	h.client("GET", "/nested", "").want(200)
 	h.client("GET", "/gin", "").want(403)

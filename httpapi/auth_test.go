@@ -55,9 +55,8 @@ func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
 // foreignKey returns a well-formed raw key of another installation.
 func foreignKey(t *testing.T) string {
 	t.Helper()
-	issued, err := newKeyService(t, memory.New().Keys(), nil).Create(t.Context(), keys.Fields{})
-	is.New(t).NoErr(err)
-	return string(issued.Raw)
+	service := must(keys.NewService(memory.New().Keys(), nil))
+	return string(must(service.Create(t.Context(), keys.Fields{})).Raw)
 }
 
 // failingKeys is a store whose reads fail.
@@ -84,7 +83,7 @@ func TestClientKey_StoreUnavailableIs503(t *testing.T) {
 	} {
 		t.Log(name)
 		h := serve(t, func(o *httpapi.Options) {
-			o.Keys = newKeyService(t, store, &keys.Options{ReadTimeout: 50 * time.Millisecond})
+			o.Keys = must(keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond}))
 		})
 		response := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
 		is.True(response.header.Get("Retry-After") != "")

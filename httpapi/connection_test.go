@@ -110,7 +110,7 @@ func (s interruptedKeys) Insert(ctx context.Context, key keys.Key) (keys.Key, er
 func TestConnection_DisconnectDoesNotCancelStoreCalls(t *testing.T) {
 	t.Parallel()
 	ctx, disconnect := context.WithCancel(t.Context())
-	service := newKeyService(t, interruptedKeys{memory.New().Keys(), disconnect}, nil)
+	service := must(keys.NewService(interruptedKeys{memory.New().Keys(), disconnect}, nil))
 	r := httptest.NewRequestWithContext(ctx, "POST", "/admin/api-keys", nil)
 	r.Header.Set("x-admin-key", adminKey)
 	recorder := httptest.NewRecorder()
@@ -199,8 +199,7 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "log.txt")
 	is.NoErr(os.WriteFile(name, bytes.Repeat([]byte("x"), 1000), 0o600))
-	inner, err := files.New("https://x.example/", os.DirFS(dir))
-	is.NoErr(err)
+	inner := must(files.New("https://x.example/", os.DirFS(dir)))
 	h := serve(t, withOpener(growingOpener{inner, name}))
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
 	body := exportBody("s")
@@ -347,8 +346,7 @@ func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for key, want := range map[string]int{"wrong": 401, h.rawKey: 413} {
 		for range 8 {
-			request, err := http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20)))
-			is.NoErr(err)
+			request := must(http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20))))
 			request.Header.Set("X-Api-Key", key)
 			response, err := client.Do(request)
 			is.NoErr(err)

@@ -101,8 +101,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
-			opener, err := fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}})
-			is.NoErr(err)
+			opener := must(fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}}))
 			t.Cleanup(opener.CloseIdleConnections)
 			service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
 			var sources []string
@@ -113,7 +112,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				}
 				source := fmt.Sprint("source ", i)
 				u := fmt.Sprintf("%s/%d/%d.bin", origins.urls[i%len(origins.urls)], length, i)
-				_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u})
+				_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u})
 				is.NoErr(err)
 				sources = append(sources, source)
 			}
@@ -127,8 +126,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 			}
 			ctx, disconnect := context.WithCancel(t.Context())
 			defer disconnect()
-			request, err := http.NewRequestWithContext(ctx, "POST", h.url+c.path, strings.NewReader(body))
-			is.NoErr(err)
+			request := must(http.NewRequestWithContext(ctx, "POST", h.url+c.path, strings.NewReader(body)))
 			request.Header.Set("x-api-key", h.rawKey)
 			result := make(chan error, 1)
 			reached := make(chan struct{})

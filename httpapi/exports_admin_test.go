@@ -144,8 +144,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 		})
 		h.admin("POST", "/viewer/exports/register", body).want(201)
 		is.Equal(registrant(h), nil)
-		export, err := h.options.Exports.Get(t.Context(), 1)
-		is.NoErr(err)
+		export := must(h.options.Exports.Get(t.Context(), 1))
 		is.Equal(export.RegisteredBy, want)
 	}
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })

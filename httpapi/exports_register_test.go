@@ -13,12 +13,8 @@ func TestRegister_NeedsAKeyWithTheScopeByName(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope })
-	issue := func(scopes ...string) string {
-		fields := keys.Fields{}
-		if scopes != nil {
-			fields.Scopes = new(must(keys.NewScopes(scopes...)))
-		}
-		return string(must(h.options.Keys.Create(t.Context(), fields)).Raw)
+	issue := func(list ...string) string {
+		return string(must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(list...)})).Raw)
 	}
 	unlimited, reader, registrant := issue(), issue("exports:read"), issue("exports:register")
 	body := `{"sourceFileUrl":"s","exportedUrl":"` + filesURL + `a.pdf"}`

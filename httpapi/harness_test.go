@@ -84,7 +84,6 @@ func (h *harness) listen(handler http.Handler) {
 // newHarness returns a harness without a server, for tests that start their own.
 func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
-	is := is.New(t)
 	h := &harness{
 		t:     t,
 		clock: new(apitest.Clock),
@@ -92,11 +91,10 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 		files: fstest.MapFS{},
 	}
 	h.clock.Set(time.Date(2026, 3, 30, 10, 0, 0, 123456789, time.UTC))
-	opener, err := files.New(filesURL, h.files)
-	is.NoErr(err)
+	opener := must(files.New(filesURL, h.files))
 	db := memory.New()
 	h.options = httpapi.Options{
-		Keys:      newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256, ForeignKeys: true}),
+		Keys:      must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256, ForeignKeys: true})),
 		Symbols:   must(symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000})),
 		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}})),
 		AdminKeys: []string{adminKey},
@@ -108,9 +106,8 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	for _, f := range change {
 		f(&h.options)
 	}
-	issued, err := newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}).Create(t.Context(), keys.Fields{})
-	is.NoErr(err)
-	h.rawKey = string(issued.Raw)
+	service := must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}))
+	h.rawKey = string(must(service.Create(t.Context(), keys.Fields{})).Raw)
 	return h
 }
 
@@ -123,22 +120,6 @@ func openSQLite(tb testing.TB, path string) (*sql.DB, *sqlite.DB) {
 	db := must(sqlite.New(pool))
 	is.New(tb).NoErr(db.Migrate(tb.Context()))
 	return pool, db
-}
-
-// newKeyService returns a Service with options that must be valid.
-func newKeyService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
-	tb.Helper()
-	service, err := keys.NewService(store, options)
-	is.New(tb).NoErr(err)
-	return service
-}
-
-// newAPI returns an API with options that must be valid.
-func newAPI(t testing.TB, options httpapi.Options) *httpapi.API {
-	t.Helper()
-	api, err := httpapi.New(&options)
-	is.New(t).NoErr(err)
-	return api
 }
 
 // syncBuffer is a buffer that is safe for concurrent use.
@@ -172,8 +153,7 @@ type response struct {
 func (h *harness) try(method, path, body string, headers ...string) (*http.Response, error) {
 	is := is.New(h.t)
 	is.Helper()
-	request, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
-	is.NoErr(err)
+	request := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body)))
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -314,9 +294,12 @@ func (r response) into(out any) {
 
 // quote returns text as a JSON string.
 func quote(text string) string {
-	out, err := json.Marshal(text)
+	return string(must(json.Marshal(text)))
+}
+
+func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return string(out)
+	return value
 }

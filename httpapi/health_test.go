@@ -37,15 +37,15 @@ func TestReady(t *testing.T) {
 	}
 	h := newHarness(t)
 	is.Equal(get(httpapi.Alive()).Code, 200)
-	is.Equal(get(newAPI(t, h.options).Ready()).Code, 200)
-	is.Equal(get(newAPI(t, httpapi.Options{}).Ready()).Code, 200) // no store to check
+	is.Equal(get(must(httpapi.New(&h.options)).Ready()).Code, 200)
+	is.Equal(get(must(httpapi.New(&httpapi.Options{})).Ready()).Code, 200) // no store to check
 	detail := func() string { return "fence: complete" }
-	is.Equal(get(newAPI(t, h.options).Ready(detail)).Body.String(), "ok\nfence: complete\n")
+	is.Equal(get(must(httpapi.New(&h.options)).Ready(detail)).Body.String(), "ok\nfence: complete\n")
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
 		start := time.Now()
-		response := get(newAPI(t, httpapi.Options{Symbols: service, Logger: h.options.Logger}).Ready(detail))
+		response := get(must(httpapi.New(&httpapi.Options{Symbols: service, Logger: h.options.Logger})).Ready(detail))
 		is.Equal(response.Code, 503)
 		is.Equal(response.Body.String(), "storage unavailable\nfence: complete\n")
 		is.Equal(time.Since(start), 2*time.Second)
@@ -71,10 +71,9 @@ func TestReady_LogsTransitions(t *testing.T) {
 	is := is.New(t)
 	h := newHarness(t)
 	store := &brokenStore{Store: memory.New().Keys()}
-	service, err := keys.NewService(store, nil)
-	is.NoErr(err)
+	service := must(keys.NewService(store, nil))
 	h.options.Keys = service
-	ready := newAPI(t, h.options).Ready()
+	ready := must(httpapi.New(&h.options)).Ready()
 	for round := range 3 {
 		for _, broken := range []bool{true, true, false, false} {
 			store.broken = broken
@@ -91,9 +90,8 @@ func TestReady_LogsTransitions(t *testing.T) {
 func TestReady_AsksNoApplication(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	service, err := exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }})
-	is.NoErr(err)
+	service := must(exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }}))
 	w := httptest.NewRecorder()
-	newAPI(t, httpapi.Options{Exports: service}).Ready().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	must(httpapi.New(&httpapi.Options{Exports: service})).Ready().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	is.Equal(w.Code, 200)
 }

@@ -50,7 +50,7 @@ var keyTables = map[string]func(b *testing.B) keys.Store{
 func BenchmarkManyKeys(b *testing.B) {
 	for name, open := range keyTables {
 		b.Run(name, func(b *testing.B) {
-			service := newKeyService(b, open(b), nil)
+			service := must(keys.NewService(open(b), nil))
 			b.Run("list", func(b *testing.B) { benchmarkKeyList(b, service) })
 		})
 	}
@@ -99,8 +99,7 @@ func (r *listMetrics) add(b *testing.B, handler http.Handler) {
 	server.Config.WriteTimeout = 0 // for the baseline
 	server.Start()
 	defer server.Close()
-	request, err := http.NewRequest(http.MethodGet, server.URL+"/admin/api-keys", nil)
-	is.NoErr(err)
+	request := must(http.NewRequest(http.MethodGet, server.URL+"/admin/api-keys", nil))
 	request.Header.Set("x-admin-key", "admin")
 	request.Header.Set("Accept-Encoding", "identity")
 	runtime.GC()

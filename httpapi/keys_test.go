@@ -265,8 +265,7 @@ func TestKeys_LongListIsStreamed(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	for range 2500 {
-		_, err := h.options.Keys.Create(t.Context(), keys.Fields{})
-		is.NoErr(err)
+		must(h.options.Keys.Create(t.Context(), keys.Fields{}))
 	}
 	for after, want := range map[string]int{"0": 2501, "501": 2000, "1500": 1001, "1501": 1000, "1502": 999} {
 		response := h.admin("GET", "/admin/api-keys?after="+after, "").want(200)
@@ -299,11 +298,10 @@ func TestKeys_LongListWhileKeysChange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := pagedKeys{Store: memory.New().Keys()}
-	service := newKeyService(t, store.Store, nil)
-	h := serve(t, func(o *httpapi.Options) { o.Keys = newKeyService(t, &store, nil) })
+	service := must(keys.NewService(store.Store, nil))
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(&store, nil)) })
 	for range 3000 {
-		_, err := service.Create(t.Context(), keys.Fields{})
-		is.NoErr(err)
+		must(service.Create(t.Context(), keys.Fields{}))
 	}
 	store.onPage = func(rows keys.Range) error {
 		if rows.After == 0 {
@@ -383,7 +381,7 @@ func TestKeys_RotateAfterOverlap(t *testing.T) {
 	is := is.New(t)
 	var now atomic.Int64
 	h := serve(t, func(o *httpapi.Options) {
-		o.Keys = newKeyService(t, memory.New().Keys(), &keys.Options{Now: func() time.Time { return time.Unix(now.Add(60), 0) }})
+		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{Now: func() time.Time { return time.Unix(now.Add(60), 0) }}))
 	})
 	h.admin("POST", "/admin/api-keys", "").want(201)
 	body := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":1}`).want(200).object()

@@ -408,8 +408,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 		listener := servePipe(t, server)
 		var all sync.WaitGroup
 		defer all.Wait()
-		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
-		is.NoErr(err)
+		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
 
 		// send sends a symbol, and its last bytes after a pause.
 		send := func(http2 bool, size int, pause time.Duration) (status int) {
@@ -426,8 +425,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 				}
 				writer.Close()
 			})
-			request, err := http.NewRequestWithContext(t.Context(), "POST", "http://canvas.example/symbol/folders/1/symbols", reader)
-			is.NoErr(err)
+			request := must(http.NewRequestWithContext(t.Context(), "POST", "http://canvas.example/symbol/folders/1/symbols", reader))
 			request.ContentLength = int64(len(text))
 			request.Header.Set("X-Api-Key", h.keyOf(""))
 			request.Header.Set("Content-Type", "application/json")
@@ -513,8 +511,7 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 		})
 		api := httpapi.Handler(&h.options)
 		for i, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
-			folder, err := h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i))
-			is.NoErr(err)
+			folder := must(h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i)))
 			request := httptest.NewRequest("DELETE", fmt.Sprint("/symbol/folders/", folder.ID), nil)
 			request.Header.Set("X-Api-Key", h.rawKey)
 			out, start := httptest.NewRecorder(), time.Now()
@@ -540,7 +537,7 @@ func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Keys = newKeyService(t, distantStore{memory.New().Keys()}, nil)
+			o.Keys = must(keys.NewService(distantStore{memory.New().Keys()}, nil))
 			o.RevokeRoute = true
 		})
 		var raws []string
@@ -565,8 +562,7 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 		h := newHarness(t, func(*httpapi.Options) {})
 		server := &http.Server{Handler: httpapi.Handler(&h.options)}
 		listener := servePipe(t, server)
-		_, err := h.options.Symbols.CreateFolder(t.Context(), "A")
-		is.NoErr(err)
+		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
 		archive := blankZip(t, 100, 100)
 		begin := func(path string, body string, length int) net.Conn {
 			conn := listener.dial()

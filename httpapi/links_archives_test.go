@@ -225,8 +225,7 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 func (a *archiveTest) download() {
 	is := is.New(a.t)
 	var err error
-	a.want, err = os.CreateTemp(a.t.TempDir(), "")
-	is.NoErr(err)
+	a.want = must(os.CreateTemp(a.t.TempDir(), ""))
 	a.t.Cleanup(func() { a.want.Close() })
 	response := a.processes[0].open("GET", a.path, "")
 	is.NoErr(err)
@@ -333,8 +332,7 @@ func TestLinks_ClientsResume(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				t.Logf("%s", out)
 				is.NoErr(err)
-				got, err := os.ReadFile(file)
-				is.NoErr(err)
+				got := must(os.ReadFile(file))
 				is.True(bytes.Equal(got, want))
 			})
 		}

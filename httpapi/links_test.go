@@ -37,8 +37,7 @@ type linkHarness struct {
 func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.Options)) *linkHarness {
 	t.Helper()
 	l := &linkHarness{dir: t.TempDir()}
-	opener, err := files.New(filesURL, os.DirFS(l.dir))
-	is.New(t).NoErr(err)
+	opener := must(files.New(filesURL, os.DirFS(l.dir)))
 	options.Openers = []exports.Opener{opener}
 	l.harness = serve(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
 		o.Exports = must(exports.NewService(memory.New().Exports(), &options))
@@ -205,8 +204,7 @@ func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Part) (io.R
 
 func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
 	t.Parallel()
-	opener, err := files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}})
-	is.New(t).NoErr(err)
+	opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}}))
 	l := &linkHarness{harness: serve(t, withOpener(restlessOpener{opener}))}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":`+quote(filesURL+"a")+`}`)
 	for _, body := range []string{exportBody("a"), batchBody("a")} {
@@ -250,13 +248,6 @@ func TestLinks_ChangeAfterTheFirstByteResets(t *testing.T) {
 	next := l.send("GET", path, "", "Range", "bytes=5-10", "If-Range", *link.ETag).want(200)
 	is.True(next.header.Get("ETag") != *link.ETag)
 	is.Equal(zipNames(t, next.body), []string{"a", "b", "c", "d"})
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }
 
 func TestLinks_EndWithTheirKey(t *testing.T) {
@@ -309,8 +300,7 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	set := func(list ...string) {
-		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes(list...)})
-		is.NoErr(err)
+		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes(list...)}))
 	}
 	set("exports:read")
 	l.send("GET", path, "").want(200)
@@ -329,8 +319,7 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 		is.Equal(observed.KeyID, int64(1)) // of the rejected key
 		is.Equal(observed.Actor, "key 1")
 		is.Equal(len(observed.Resources), 0)
-		_, err := l.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)})
-		is.NoErr(err)
+		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))
 	}
 }
 

@@ -195,19 +195,15 @@ func serveWorst(t *testing.T, finished *atomic.Int64) (h *harness, link string) 
 	drawing := `<svg xmlns="http://www.w3.org/2000/svg"><!--` + strings.Repeat("a", 3<<20) + `--></svg>`
 	image := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(drawing))
 	longest := func(i int) string { return fmt.Sprint(i) + strings.Repeat("\U0001F600", 240) }
-	folder, err := h.options.Symbols.CreateFolder(t.Context(), longest(0))
-	is.NoErr(err)
+	folder := must(h.options.Symbols.CreateFolder(t.Context(), longest(0)))
 	for i := range 12 {
-		_, err := h.options.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a " + longest(i), Type: "image/svg+xml", Data: image})
-		is.NoErr(err)
+		must(h.options.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a " + longest(i), Type: "image/svg+xml", Data: image}))
 	}
 	for i := range 500 {
 		name := longest(i)
-		_, err := h.options.Symbols.CreateFolder(t.Context(), name+"a")
-		is.NoErr(err)
-		_, err = h.options.Keys.Create(t.Context(), keys.Fields{Name: &name, Owner: &name})
-		is.NoErr(err)
-		_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{
+		must(h.options.Symbols.CreateFolder(t.Context(), name+"a"))
+		must(h.options.Keys.Create(t.Context(), keys.Fields{Name: &name, Owner: &name}))
+		_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
 			SourceURL: routesSource(i), ExportedURL: "https://x.example/" + strings.Repeat("u", 1000), By: "test"})
 		is.NoErr(err)
 	}

@@ -36,8 +36,7 @@ func blankZip(t *testing.T, files, size int) string {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := range files {
-		w, err := z.Create(fmt.Sprint(i, ".svg"))
-		is.NoErr(err)
+		w := must(z.Create(fmt.Sprint(i, ".svg")))
 		fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--%s--></svg>`, strings.Repeat(" ", size-80))
 	}
 	is.NoErr(z.Close())

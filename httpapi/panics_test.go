@@ -222,7 +222,7 @@ func TestPanic_InStore(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		h := serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = open
-			o.Keys = newKeyService(t, struct{ keys.Store }{}, &keys.Options{ForeignKeys: true})
+			o.Keys = must(keys.NewService(struct{ keys.Store }{}, &keys.Options{ForeignKeys: true}))
 			o.Symbols = must(symbols.NewService(panickingStore{}, nil))
 			o.Exports = must(exports.NewService(struct {
 				exports.Store
@@ -361,18 +361,17 @@ func TestHandler_WithoutBody(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
-	r, err := http.NewRequest("POST", "/symbol/folders", nil)
-	is.NoErr(err)
+	r := must(http.NewRequest("POST", "/symbol/folders", nil))
 	r.Header.Set("x-api-key", h.rawKey)
 	w := httptest.NewRecorder()
-	newAPI(t, h.options).ServeHTTP(w, r)
+	must(httpapi.New(&h.options)).ServeHTTP(w, r)
 	is.Equal(w.Code, 400)
 }
 
 func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Keys = newKeyService(t, memory.New().Keys(), &keys.Options{ForeignKeys: true})
+		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true}))
 		o.Limits.Body, o.Limits.Downloads = math.MaxInt64, math.MaxInt
 		o.RegisterWith = httpapi.RegisterWithScope
 	})

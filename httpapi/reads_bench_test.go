@@ -158,9 +158,8 @@ type readBench struct {
 }
 
 func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
-	service := newKeyService(b, db.keys, nil)
-	issued, err := service.Create(b.Context(), keys.Fields{})
-	is.New(b).NoErr(err)
+	service := must(keys.NewService(db.keys, nil))
+	issued := must(service.Create(b.Context(), keys.Fields{}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { service.Run(ctx); close(done) }()
@@ -172,15 +171,12 @@ func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
 
 // create creates a folder of symbols with the same data. It returns the path of their list.
 func (r readBench) create(b *testing.B, name string, count int, data string) string {
-	is := is.New(b)
-	folder, err := r.service.CreateFolder(b.Context(), name)
-	is.NoErr(err)
+	folder := must(r.service.CreateFolder(b.Context(), name))
 	given := make([]symbols.NewSymbol, count)
 	for i := range given {
 		given[i] = symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: data}
 	}
-	_, err = r.service.CreateSymbols(b.Context(), folder.ID, given)
-	is.NoErr(err)
+	must(r.service.CreateSymbols(b.Context(), folder.ID, given))
 	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID)
 }
 
@@ -225,11 +221,10 @@ type readClient struct {
 
 func newReadClient(b *testing.B, addr string, t readTarget) *readClient {
 	is := is.New(b)
-	conn, err := net.Dial("tcp", addr)
-	is.NoErr(err)
+	conn := must(net.Dial("tcp", addr))
 	b.Cleanup(func() { conn.Close() })
 	c := &readClient{conn, fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n\r\n", t.path, t.key), 0, make([]byte, 256<<10)}
-	_, err = conn.Write(c.request)
+	_, err := conn.Write(c.request)
 	is.NoErr(err)
 	var header bytes.Buffer
 	reader := bufio.NewReader(io.TeeReader(conn, &header))

@@ -210,8 +210,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			is := is.New(t)
 			dir := t.TempDir()
 			is.NoErr(os.WriteFile(filepath.Join(dir, "plan.bin"), content, 0o600))
-			opener, err := files.New(filesURL, open(t, dir))
-			is.NoErr(err)
+			opener := must(files.New(filesURL, open(t, dir)))
 			h := newHarness(t, withOpener(opener))
 			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
 			read := &sourceListener{Listener: server.Listener}

@@ -163,8 +163,7 @@ func newBenchClient(b *testing.B, clients int, handler http.Handler, method, pat
 	}
 	c := &benchClient{b: b, request: []byte(text + "\r\n" + body)}
 	for range clients {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		is.New(b).NoErr(err)
+		conn := must(net.Dial("tcp", server.Listener.Addr().String()))
 		b.Cleanup(func() { conn.Close() })
 		c.conns = append(c.conns, conn)
 	}

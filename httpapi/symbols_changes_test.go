@@ -41,8 +41,7 @@ func (h *harness) follow(query string, headers ...string) *events {
 	h.t.Helper()
 	is := is.New(h.t)
 	ctx, cancel := context.WithCancel(h.t.Context())
-	request, err := http.NewRequestWithContext(ctx, "GET", h.url+"/symbol/changes"+query, nil)
-	is.NoErr(err)
+	request := must(http.NewRequestWithContext(ctx, "GET", h.url+"/symbol/changes"+query, nil))
 	if len(headers) == 0 {
 		headers = []string{"x-api-key", h.rawKey}
 	}
@@ -169,16 +168,12 @@ func TestChanges_Events(t *testing.T) {
 func TestChanges_End(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *harness, id int64){
-		"revoked": func(h *harness, id int64) {
-			is.New(h.t).NoErr(h.options.Keys.Delete(h.t.Context(), id))
-		},
+		"revoked": func(h *harness, id int64) { is.New(h.t).NoErr(h.options.Keys.Delete(h.t.Context(), id)) },
 		"scope": func(h *harness, id int64) {
-			_, err := h.options.Keys.Update(h.t.Context(), id, keys.Fields{Scopes: scopes("exports:read")})
-			is.New(h.t).NoErr(err)
+			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Scopes: scopes("exports:read")}))
 		},
 		"tenant": func(h *harness, id int64) {
-			_, err := h.options.Keys.Update(h.t.Context(), id, keys.Fields{Owner: new("other")})
-			is.New(h.t).NoErr(err)
+			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Owner: new("other")}))
 		},
 		"expired token": func(h *harness, _ int64) { h.clock.Add(2 * time.Hour) },
 	} {
@@ -186,9 +181,7 @@ func TestChanges_End(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			h := serve(t, withTenants)
-			owner := "owner"
-			issued, err := h.options.Keys.Create(t.Context(), keys.Fields{Owner: &owner})
-			is.NoErr(err)
+			issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner")}))
 			token := h.send("POST", "/viewer/tokens", "", "x-api-key", string(issued.Raw)).want(201).object()["token"].(string)
 			for _, e := range []*events{h.follow("?token="+token, "Accept", "*/*"), h.follow("", "x-api-key", token)} {
 				is.Equal(e.response.Header.Get("Referrer-Policy") == "no-referrer", strings.Contains(e.response.Request.URL.RawQuery, "token"))
@@ -200,8 +193,7 @@ func TestChanges_End(t *testing.T) {
 					}
 				}()
 			}
-			record, err := h.options.Keys.Get(t.Context(), issued.Key.ID)
-			is.NoErr(err)
+			record := must(h.options.Keys.Get(t.Context(), issued.Key.ID))
 			is.Equal(record.UseCount, int64(3)) // POST /viewer/tokens and two streams
 			end(h, issued.Key.ID)
 			_, err = h.options.Symbols.Tenant(owner).CreateFolder(t.Context(), "a")
@@ -216,8 +208,7 @@ func TestChanges_EndAtShutdown(t *testing.T) {
 	h := newHarness(t)
 	server := &http.Server{Handler: httpapi.Handler(&h.options)}
 	httpapi.ConfigureServer(server)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	is.NoErr(err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	go server.Serve(listener)
 	h.url = "http://" + listener.Addr().String()
 	e := h.follow("")
@@ -251,7 +242,7 @@ func TestChanges_Limits(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.Limits.ChangeStreams, o.Limits.AllChangeStreams = 2, 3 })
-	api := newAPI(t, h.options)
+	api := must(httpapi.New(&h.options))
 	h.listen(api)
 	first := h.follow("")
 	h.follow("")
@@ -285,7 +276,7 @@ func TestChanges_TokenExpiresDuringOutage(t *testing.T) {
 	is := is.New(t)
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
 	h := newHarness(t)
-	h.options.Keys = newKeyService(t, db.Keys(), &keys.Options{Now: h.clock.Now})
+	h.options.Keys = must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now}))
 	h.rawKey = h.keyOf("")
 	h.listen(httpapi.Handler(&h.options))
 	ofKey, ofToken := h.follow(""), h.follow("", "x-api-key", h.token(""))

@@ -51,9 +51,8 @@ func zipOf(t *testing.T, files ...string) []byte {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := 0; i < len(files); i += 2 {
-		w, err := z.Create(files[i])
-		is.NoErr(err)
-		_, err = io.WriteString(w, files[i+1])
+		w := must(z.Create(files[i]))
+		_, err := io.WriteString(w, files[i+1])
 		is.NoErr(err)
 	}
 	is.NoErr(z.Close())
@@ -275,8 +274,7 @@ func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 		for i := range list {
 			list[i] = symbols.NewSymbol{Name: "random", Type: "a/b", Data: data}
 		}
-		_, err := h.options.Symbols.CreateSymbols(t.Context(), 1, list)
-		is.NoErr(err)
+		must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))
 
 		conn := h.dial()
 		conn.SetReadBuffer(16 << 10)

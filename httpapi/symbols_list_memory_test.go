@@ -24,15 +24,13 @@ func TestSymbolList_LongListMemory(t *testing.T) {
 	const count = 3000
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "huge.db"))
 	service := must(symbols.NewService(db.Symbols(), nil))
-	folder, err := service.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
+	folder := must(service.CreateFolder(t.Context(), "A"))
 	list := make([]symbols.Symbol, 500)
 	for i := range list {
 		list[i] = symbols.Symbol{Name: fmt.Sprint(i), Type: "text/plain", Data: strings.Repeat("x", 4<<10)}
 	}
 	for range count / len(list) {
-		_, err = db.Symbols().InsertSymbols(t.Context(), folder.ID, list)
-		is.NoErr(err)
+		must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))
 	}
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{Symbols: service, Limits: httpapi.Limits{ListCache: 16 << 20}, DangerouslySkipClientKeys: true}))
 	defer server.Close()
@@ -44,8 +42,7 @@ func TestSymbolList_LongListMemory(t *testing.T) {
 		return int64(stats.HeapAlloc)
 	}
 	idle, heap := inUse(), int64(0)
-	response, err := http.Get(server.URL + "/symbol/folders/1/symbols")
-	is.NoErr(err)
+	response := must(http.Get(server.URL + "/symbol/folders/1/symbols"))
 	defer response.Body.Close()
 	var read int64
 	for {

@@ -55,13 +55,10 @@ func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) 
 // createFolder creates a folder with count symbols of size bytes.
 func createFolder(t *testing.T, service *symbols.Service, name string, count, size int) symbols.Folder {
 	t.Helper()
-	is := is.New(t)
-	folder, err := service.CreateFolder(t.Context(), name)
-	is.NoErr(err)
+	folder := must(service.CreateFolder(t.Context(), name))
 	for i := range count {
 		data := strings.Repeat(string(rune('a'+i%26)), size)
-		_, err = service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: data})
-		is.NoErr(err)
+		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: data}))
 	}
 	return folder
 }
@@ -82,8 +79,7 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", first.header.Get("ETag")).want(304)
 	is.Equal(store.reads.Load(), int64(1)) // no data is read
 
-	_, err := otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "late", Type: "text/plain", Data: "x"})
-	is.NoErr(err)
+	must(otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "late", Type: "text/plain", Data: "x"}))
 	second := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	is.True(strings.Contains(string(second.body), "late")) // immediately
 	is.True(second.header.Get("ETag") != first.header.Get("ETag"))
@@ -108,8 +104,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 			is.Equal(again.header.Get("Link"), first.header.Get("Link"))
 		}
 		is.Equal(store.folderReads.Load()-before, int64(1))
-		_, err := otherProcess.UpdateFolder(t.Context(), 1, new("new name of "+path), symbols.Any)
-		is.NoErr(err)
+		must(otherProcess.UpdateFolder(t.Context(), 1, new("new name of "+path), symbols.Any))
 		is.True(strings.Contains(string(h.client("GET", path, "").want(200).body), "new name of "+path)) // immediately
 	}
 }

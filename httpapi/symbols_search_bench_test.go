@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/matryer/is"
-
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/symbols"
 )
@@ -26,7 +24,6 @@ var searchSymbols = flag.Int("symbols", 100_000, "number of symbols of Benchmark
 
 // fillSearch creates symbols in folders of 5,000.
 func fillSearch(b *testing.B, service *symbols.Service) {
-	is := is.New(b)
 	random := rand.New(rand.NewPCG(1, 1))
 	word := func() string { return searchWords[random.IntN(len(searchWords))] }
 	folders := *searchSymbols / 5000
@@ -34,8 +31,7 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 		folders = 1
 	}
 	for i := range folders {
-		folder, err := service.CreateFolder(b.Context(), fmt.Sprint("search ", i))
-		is.NoErr(err)
+		folder := must(service.CreateFolder(b.Context(), fmt.Sprint("search ", i)))
 		for range 5 {
 			given := make([]symbols.NewSymbol, 1000)
 			for j := range given {
@@ -44,8 +40,7 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 					Data: strings.Repeat("<path d='M0 0'/>", 64),
 				}
 			}
-			_, err = service.CreateSymbols(b.Context(), folder.ID, given)
-			is.NoErr(err)
+			must(service.CreateSymbols(b.Context(), folder.ID, given))
 		}
 	}
 }

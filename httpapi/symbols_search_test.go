@@ -35,11 +35,9 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	is := is.New(t)
 	store := memory.New().Symbols()
 	writer := must(symbols.NewService(store, nil))
-	folder, err := writer.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
+	folder := must(writer.CreateFolder(t.Context(), "A"))
 	for i := range 5 {
-		_, err := writer.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("valve ", i+1), Type: "a/b", Data: "x"})
-		is.NoErr(err)
+		must(writer.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("valve ", i+1), Type: "a/b", Data: "x"}))
 	}
 	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
 	h := serve(t, func(o *httpapi.Options) {
@@ -76,11 +74,9 @@ func TestSearch_FirstFindsLoadedIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			store := segmentStore{memory.New().Symbols(), make(chan int64, 10)}
-			_, err := must(symbols.NewService(store.Store, nil)).CreateFolder(t.Context(), "A")
-			is.NoErr(err)
+			must(must(symbols.NewService(store.Store, nil)).CreateFolder(t.Context(), "A"))
 			service := must(symbols.NewService(store, nil))
-			_, err = service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"})
-			is.NoErr(err)
+			must(service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))
 			api := must(httpapi.New(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))
 			get := func(handler http.Handler, path string) *httptest.ResponseRecorder {
 				recorder := httptest.NewRecorder()

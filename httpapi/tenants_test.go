@@ -60,10 +60,8 @@ func TestTenants_AllRoutes(t *testing.T) {
 	is := is.New(t)
 	content := fstest.MapFS{}
 	h := serve(t, withTenants, func(o *httpapi.Options) {
-		local, err := files.New(filesURL, content)
-		is.NoErr(err)
-		remote, err := fetch.New(nil)
-		is.NoErr(err)
+		local := must(files.New(filesURL, content))
+		remote := must(fetch.New(nil))
 		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{local, remote}}))
 	})
 	h.files = content
@@ -191,8 +189,7 @@ func TestTenants_KeysWithoutOwner(t *testing.T) {
 			t.Errorf("%s %s: %d, denied should be %t", route.Method, route.Path, got.status, want)
 		}
 	}
-	record, err := h.options.Keys.Get(t.Context(), 1)
-	is.NoErr(err)
+	record := must(h.options.Keys.Get(t.Context(), 1))
 	is.Equal(record.UseCount, int64(1)) // POST /viewer/tokens
 }
 
@@ -205,13 +202,10 @@ func TestTenants_Links(t *testing.T) {
 	link := "/viewer/exports/" + h.send("POST", "/viewer/exports/links", `{"sourceFileUrl":"`+source+`"}`, "x-api-key", key).want(201).object()["url"].(string)
 	is.Equal(string(h.send("GET", link, "").want(200).body), "drawing of owner")
 	for _, owner := range []string{"other", ""} {
-		_, err := h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner})
-		is.NoErr(err)
+		must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner}))
 		h.send("GET", link, "").wantError(404, "not_found")
 	}
-	owner := "owner"
-	_, err := h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner})
-	is.NoErr(err)
+	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("owner")}))
 	h.send("GET", link, "").want(200)
 	is.NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), "other"))
 	h.send("GET", link, "").wantError(404, "not_found")
@@ -239,8 +233,7 @@ func TestTenants_ChangeEndsARunningLink(t *testing.T) {
 	defer response.Body.Close()
 	_, err := io.ReadFull(response.Body, make([]byte, 100))
 	is.NoErr(err)
-	_, err = h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")})
-	is.NoErr(err)
+	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")}))
 	select {
 	case <-aborted:
 	case <-time.After(testTimeout):
@@ -256,9 +249,7 @@ func TestTenants_Registration(t *testing.T) {
 	h := serve(t, withTenants, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope })
 	h.files["a.dwg"] = &fstest.MapFile{Data: []byte("content")}
 	scopes := scopes(httpapi.ScopeExportsRegister, httpapi.ScopeExportsRead)
-	owner := "owner"
-	issued, err := h.options.Keys.Create(t.Context(), keys.Fields{Owner: &owner, Scopes: scopes})
-	is.NoErr(err)
+	issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner"), Scopes: scopes}))
 	body := `{"sourceFileUrl":"a","exportedUrl":"` + filesURL + `a.dwg"`
 	h.send("POST", "/viewer/exports/register", body+`}`, "x-api-key", string(issued.Raw)).wantError(403, "forbidden")
 	for _, tenant := range []string{`1`, `"\u0000"`, `" "`, `"` + strings.Repeat("x", 256) + `"`} {

@@ -315,8 +315,7 @@ func TestCompression_LongLists(t *testing.T) {
 	is := is.New(t)
 	h, _, otherProcess := serveSymbols(t, 0)
 	service := otherProcess
-	folder, err := service.CreateFolder(t.Context(), "A")
-	is.NoErr(err)
+	folder := must(service.CreateFolder(t.Context(), "A"))
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range 8 {
 		data := make([]byte, 600<<10)
@@ -324,8 +323,7 @@ func TestCompression_LongLists(t *testing.T) {
 		for i, b := range data {
 			data[i] = ' ' + b%90
 		}
-		_, err := service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: string(data)})
-		is.NoErr(err)
+		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: string(data)}))
 	}
 	for _, query := range []string{"", "?limit=7", "?limit=7&fields=data,size"} {
 		plain := h.get("/symbol/folders/1/symbols" + query).want(200)
