@@ -324,11 +324,7 @@ func TestAuthenticate_Nested(t *testing.T) {
 		"admin key replaced":          {first.RequireClientKey(replaceKeys("", "wrong", first)), "/admin/api-keys", 401},
 		"admin key replaced, clients": {first.RequireClientKey(replaceKeys("", "wrong", first)), "/symbol/folders", 200},
 	} {
-		r := httptest.NewRequest("GET", c.path, nil)
-		r.Header.Set("X-Api-Key", h.rawKey)
-		r.Header.Set("X-Admin-Key", adminKey)
-		recorder := httptest.NewRecorder()
-		c.handler.ServeHTTP(recorder, r)
+		recorder := serveOnce(c.handler, "GET", c.path, "", "x-api-key", h.rawKey, "x-admin-key", adminKey)
 		t.Log(name, recorder.Body)
 		is.Equal(recorder.Code, c.status)
 	}

@@ -24,15 +24,13 @@ import (
 // resources are the resources of the process.
 type resources struct {
 	goroutines int
-	heap       uint64
+	heap       int64
 }
 
 func currentResources() resources {
 	transport.CloseIdleConnections()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return resources{runtime.NumGoroutine(), stats.HeapAlloc}
+	heap := usedHeap() // waits for the garbage collector
+	return resources{runtime.NumGoroutine(), heap}
 }
 
 // waitForResources waits until the process uses no more than before. The heap may

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,14 +120,17 @@ func TestConnection_DisconnectDoesNotCancelStoreCalls(t *testing.T) {
 }
 
 // truncatedOpener opens files of a size, or of unknown size if negative, whose Read
-// fails after length bytes.
+// fails after length bytes. It cannot open /gone.
 type truncatedOpener struct {
 	anyURL
 	size, length int64
 	panics       bool // instead of returning an error
 }
 
-func (o truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+func (o truncatedOpener) Open(_ context.Context, u *url.URL) (*exports.File, error) {
+	if u.Path == "/gone" {
+		return nil, errors.New("nothing there")
+	}
 	end := iotest.ErrReader(io.ErrUnexpectedEOF)
 	if o.panics {
 		end = panickingReader{}
@@ -148,11 +152,14 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 	}
 }
 
-// withOpener returns a change of options: exports are opened by opener only.
+// withExports returns a change of options: exports have options of their own.
+func withExports(options exports.Options) func(*httpapi.Options) {
+	return func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), &options)) }
+}
+
+// withOpener is withExports for exports that are opened by opener only.
 func withOpener(opener exports.Opener) func(*httpapi.Options) {
-	return func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
-	}
+	return withExports(exports.Options{Openers: []exports.Opener{opener}})
 }
 
 // serveExport serves an export of opener for the source s.

@@ -17,7 +17,6 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/memory"
 )
 
 // hangingOrigins are origin servers that hang within the response until the client
@@ -103,7 +102,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
 			opener := must(fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}}))
 			t.Cleanup(opener.CloseIdleConnections)
-			service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+			h := serve(t, withOpener(opener))
 			var sources []string
 			for i := range files {
 				length := c.rest
@@ -112,11 +111,9 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				}
 				source := fmt.Sprint("source ", i)
 				u := fmt.Sprintf("%s/%d/%d.bin", origins.urls[i%len(origins.urls)], length, i)
-				_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u})
-				is.NoErr(err)
+				h.export(source, u)
 				sources = append(sources, source)
 			}
-			h := serve(t, func(o *httpapi.Options) { o.Exports = service })
 			client := &http.Client{Transport: &http.Transport{}}
 			before := goleak.IgnoreCurrent()
 

@@ -9,13 +9,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/memory"
 )
 
 // sourcesIn returns the sources of the exports in a list.
@@ -124,8 +124,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 	is.Equal(registrant(h), 1.0)
 	h.send("POST", "/viewer/exports/register", body, "x-api-key", other).want(200)
 	is.Equal(registrant(h), 2.0)
-	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
-	is.NoErr(err)
+	h.export("s", filesURL+"a.pdf")
 	is.Equal(registrant(h), nil) // the application
 
 	h = serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
@@ -154,16 +153,12 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 
 func TestExports_RegisterOwnOnly(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	body := func(source string) string {
 		return `{"sourceFileUrl":"` + source + `","exportedUrl":"https://files.example/out/a.pdf"}`
 	}
 	h := serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly = true })
 	other := h.keyOf("")
-	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
-		SourceURL: "of the application", ExportedURL: filesURL + "a.pdf",
-	})
-	is.NoErr(err)
+	h.export("of the application", filesURL+"a.pdf")
 	h.client("POST", "/viewer/exports/register", body("s")).want(201)
 	h.client("POST", "/viewer/exports/register", body("s")).want(200)
 	h.client("POST", "/viewer/exports/register", body("of the application")).wantError(403, "forbidden")
@@ -178,14 +173,12 @@ func TestExports_RegisterOwnOnly(t *testing.T) {
 
 	// It does not apply to an administrator.
 	h = serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly, o.RegisterWith = true, httpapi.RegisterWithAdminKey })
-	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a.pdf"})
-	is.NoErr(err)
+	h.export("s", filesURL+"a.pdf")
 	h.admin("POST", "/viewer/exports/register", body("s")).want(200)
 
 	// Without keys, anyone may replace what anyone has registered.
 	h = serve(t, func(o *httpapi.Options) { o.RegisterOwnOnly, o.DangerouslySkipClientKeys = true, true })
-	_, _, err = h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "of the application", ExportedURL: filesURL + "a.pdf"})
-	is.NoErr(err)
+	h.export("of the application", filesURL+"a.pdf")
 	h.send("POST", "/viewer/exports/register", body("of the application")).wantError(403, "forbidden")
 	h.send("POST", "/viewer/exports/register", body("s")).want(201)
 	h.send("POST", "/viewer/exports/register", body("s")).want(200)
@@ -215,10 +208,8 @@ func TestExportsAdmin_ChecksFile(t *testing.T) {
 	h.admin("POST", "/admin/exports/x/check", "").wantError(400, "invalid_request")
 }
 
-// checkedOpener opens files as the path of their URL asks for.
-type checkedOpener struct{ anyURL }
-
-func (checkedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
+// openChecked opens files as the path of their URL asks for.
+func openChecked(ctx context.Context, u *url.URL) (*exports.File, error) {
 	switch u.Path {
 	case "/forbidden":
 		return nil, exports.ErrForbidden
@@ -230,23 +221,17 @@ func (checkedOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "/broken":
-		return &exports.File{Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), failingReader{})), Size: 10_000}, nil
+		return &exports.File{Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), iotest.ErrReader(errors.New("secret cause")))), Size: 10_000}, nil
 	case "/short":
 		return &exports.File{Body: io.NopCloser(strings.NewReader("x")), Size: 2}, nil
 	}
 	return &exports.File{Body: io.NopCloser(strings.NewReader("content")), Size: -1, Validator: "v"}, nil
 }
 
-type failingReader struct{}
-
-func (failingReader) Read([]byte) (int, error) { return 0, errors.New("secret cause") }
-
 func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{checkedOpener{}}, OpenTimeout: time.Second}))
-	})
+	h := serve(t, withExports(exports.Options{Openers: []exports.Opener{openerFunc(openChecked)}, OpenTimeout: time.Second}))
 	for path, want := range map[string]string{
 		"/forbidden": `"export_failed","reason":"https://files.example/forbidden is not allowed"`,
 		"/refused":   `"export_failed","reason":"https://files.example/refused cannot be fetched"`,
@@ -255,17 +240,13 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 		"/broken":    `"export_failed","reason":"https://files.example/broken cannot be fetched"`,
 		"/short":     `"export_failed","reason":"https://files.example/short cannot be fetched"`,
 	} {
-		export, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
-			SourceURL: path, ExportedURL: "https://files.example" + path + "?token=secret#fragment",
-		})
-		is.NoErr(err)
+		export := h.export(path, "https://files.example"+path+"?token=secret#fragment")
 		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
 	}
 	is.True(!strings.Contains(h.log.String(), "token=secret"))
 	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 6)
 	is.True(!strings.Contains(h.log.String(), "request failed")) // the response was 200
-	export, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://files.example/a"})
-	is.NoErr(err)
+	export := h.export("s", "https://files.example/a")
 	body := h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).object()
 	is.Equal([]any{body["ok"], body["size"], body["resumable"]}, []any{true, nil, false}) // of unknown size
 }

@@ -24,21 +24,18 @@ func TestExports_Resolve(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	made := fstest.MapFS{"made.txt": {Data: []byte("made"), ModTime: time.Unix(1e9, 0)}}
-	h := serve(t, func(o *httpapi.Options) {
-		opener := must(files.New(filesURL, made))
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{
-			Openers: []exports.Opener{opener},
-			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
-				switch r.Source {
-				case "made":
-					return exports.Resolution{ExportedURL: filesURL + "made.txt", FileName: "made on demand.txt"}, nil
-				case "soon":
-					return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 1500 * time.Millisecond}
-				}
-				return exports.Resolution{}, exports.ErrNotFound
-			},
-		}))
-	})
+	h := serve(t, withExports(exports.Options{
+		Openers: []exports.Opener{must(files.New(filesURL, made))},
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			switch r.Source {
+			case "made":
+				return exports.Resolution{ExportedURL: filesURL + "made.txt", FileName: "made on demand.txt"}, nil
+			case "soon":
+				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 1500 * time.Millisecond}
+			}
+			return exports.Resolution{}, exports.ErrNotFound
+		},
+	}))
 	response := h.client("POST", "/viewer/exports/download", exportBody("made")).want(200)
 	is.Equal(string(response.body), "made")
 	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="made on demand.txt"`)
@@ -71,17 +68,15 @@ func TestExports_ResolveShowsNoCause(t *testing.T) {
 // wantFailure has an Opener and a Resolve that return err.
 func wantFailure(t *testing.T, err error, status int, code string) {
 	t.Helper()
-	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{
-			Openers: []exports.Opener{refusingOpener{err}},
-			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
-				if r.Source == "resolved" {
-					return exports.Resolution{ExportedURL: "x://host/file"}, nil
-				}
-				return exports.Resolution{}, err
-			},
-		}))
-	})
+	h := serve(t, withExports(exports.Options{
+		Openers: []exports.Opener{openerFunc(func(context.Context, *url.URL) (*exports.File, error) { return nil, err })},
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			if r.Source == "resolved" {
+				return exports.Resolution{ExportedURL: "x://host/file"}, nil
+			}
+			return exports.Resolution{}, err
+		},
+	}))
 	for _, source := range []string{"resolved", "other"} {
 		for path, body := range map[string]string{"download": exportBody(source), "download-batch": batchBody(source), "links": batchBody(source)} {
 			response := h.client("POST", "/viewer/exports/"+path, body).wantError(status, code)
@@ -90,15 +85,6 @@ func wantFailure(t *testing.T, err error, status int, code string) {
 			}
 		}
 	}
-}
-
-// refusingOpener opens no file.
-type refusingOpener struct{ err error }
-
-func (refusingOpener) Serves(u *url.URL) bool { return u.Scheme == "x" }
-func (refusingOpener) Check(*url.URL) error   { return nil }
-func (o refusingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	return nil, o.err
 }
 
 // fullStore is a store that registers nothing.

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"testing/iotest"
 	"time"
 
 	"github.com/matryer/is"
@@ -109,7 +107,7 @@ func TestExports_Single(t *testing.T) {
 func TestExports_URLs(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, withOpener(openerFunc(func(context.Context) (*exports.File, error) {
+	h := serve(t, withOpener(openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
 		panic("URLs are returned, not contacted")
 	})))
 	h.register("1", "a.pdf", "a")
@@ -269,7 +267,7 @@ func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 
 func failedBatchLogsOneLine(t *testing.T, observe bool) {
 	is := is.New(t)
-	h := serve(t, withOpener(failingOpener{}), func(o *httpapi.Options) {
+	h := serve(t, withOpener(truncatedOpener{}), func(o *httpapi.Options) {
 		if observe {
 			o.Observe = httpapi.LogRequests(o.Logger)
 		}
@@ -295,25 +293,11 @@ func failedBatchLogsOneLine(t *testing.T, observe bool) {
 	is.True(len(log) <= 16_000) // with the first resources
 }
 
-// failingOpener opens files whose Read fails after 2 MiB. It cannot open /gone.
-type failingOpener struct {
-	anyURL
-	size int64
-}
-
-func (o failingOpener) Open(_ context.Context, u *url.URL) (*exports.File, error) {
-	if u.Path == "/gone" {
-		return nil, errors.New("nothing there")
-	}
-	body := io.MultiReader(bytes.NewReader(make([]byte, 2<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))
-	return &exports.File{Body: io.NopCloser(body), Size: o.size}, nil
-}
-
 func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, size := range []int64{-1, 3 << 20} {
-		h := serveExport(t, failingOpener{size: size})
+		h := serveExport(t, truncatedOpener{size: size, length: 2 << 20})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
 		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
 			t.Log(path, size)
@@ -326,12 +310,9 @@ func TestExports_TruncatedFileAborts(t *testing.T) {
 	}
 }
 
-// sizedUpstream is an Opener of files with the size that ends their path. It
-// claims a size of -1 for hosts named unknown, and delivers no more than half a
-// file for hosts named short.
-type sizedUpstream struct{ anyURL }
-
-func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) {
+// openSized opens files with the size that ends their path. It claims a size of -1
+// for hosts named unknown, and delivers no more than half a file for hosts named short.
+func openSized(_ context.Context, u *url.URL) (*exports.File, error) {
 	size, err := strconv.Atoi(path.Base(u.Path))
 	if err != nil {
 		return nil, exports.ErrFailed
@@ -349,11 +330,9 @@ func (sizedUpstream) Open(_ context.Context, u *url.URL) (*exports.File, error) 
 func TestDownloadBatch_ContentLength(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, withOpener(sizedUpstream{}))
+	h := serve(t, withOpener(openerFunc(openSized)))
 	register := func(exported string) string {
-		_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: exported, ExportedURL: exported})
-		is.NoErr(err)
-		return exported
+		return h.export(exported, exported).SourceURL
 	}
 	var many []string
 	for i := range 17 {

@@ -292,6 +292,27 @@ func (r response) into(out any) {
 	}
 }
 
+// export registers an export of the application, for no key.
+func (h *harness) export(source, url string) exports.Export {
+	h.t.Helper()
+	export, _, err := h.options.Exports.Register(h.t.Context(), exports.Registration{SourceURL: source, ExportedURL: url})
+	is.New(h.t).NoErr(err)
+	return export
+}
+
+// serveOnce serves a request without a connection, with headers given as pairs. A body
+// is JSON.
+func serveOnce(handler http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
 // quote returns text as a JSON string.
 func quote(text string) string {
 	return string(must(json.Marshal(text)))

@@ -30,11 +30,7 @@ func (hangingStore) FolderListVersion(ctx context.Context) (symbols.Version, err
 func TestReady(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	get := func(handler http.Handler) *httptest.ResponseRecorder {
-		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/readyz", nil))
-		return recorder
-	}
+	get := func(handler http.Handler) *httptest.ResponseRecorder { return serveOnce(handler, "GET", "/readyz", "") }
 	h := newHarness(t)
 	is.Equal(get(httpapi.Alive()).Code, 200)
 	is.Equal(get(must(httpapi.New(&h.options)).Ready()).Code, 200)
@@ -77,9 +73,7 @@ func TestReady_LogsTransitions(t *testing.T) {
 	for round := range 3 {
 		for _, broken := range []bool{true, true, false, false} {
 			store.broken = broken
-			recorder := httptest.NewRecorder()
-			ready.ServeHTTP(recorder, httptest.NewRequest("GET", "/readyz", nil))
-			is.Equal(recorder.Code == 503, broken)
+			is.Equal(serveOnce(ready, "GET", "/readyz", "").Code == 503, broken)
 		}
 		is.Equal(strings.Count(h.log.String(), `msg="not ready"`), round+1)
 		is.Equal(strings.Count(h.log.String(), `msg=ready`), round+1)
@@ -89,9 +83,7 @@ func TestReady_LogsTransitions(t *testing.T) {
 // TestReady_AsksNoApplication has a SourceKey for which few sources are usable.
 func TestReady_AsksNoApplication(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	service := must(exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }}))
-	w := httptest.NewRecorder()
-	must(httpapi.New(&httpapi.Options{Exports: service})).Ready().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	is.Equal(w.Code, 200)
+	ready := must(httpapi.New(&httpapi.Options{Exports: service})).Ready()
+	is.New(t).Equal(serveOnce(ready, "GET", "/readyz", "").Code, 200)
 }

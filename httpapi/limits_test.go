@@ -343,10 +343,8 @@ func TestTurns_WaitIsBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for _, want := range []time.Duration{time.Hour, time.Minute} {
 			all.Go(func() {
-				request := httptest.NewRequest("GET", "/symbol/search?q=valve&limit=1000", nil)
-				request.Header.Set("X-Api-Key", h.rawKey)
-				out, start := httptest.NewRecorder(), time.Now()
-				api.ServeHTTP(out, request)
+				start := time.Now()
+				out := serveOnce(api, "GET", "/symbol/search?q=valve&limit=1000", "", "x-api-key", h.rawKey)
 				if took := time.Since(start); out.Code != http.StatusServiceUnavailable || took != want {
 					t.Errorf("%d after %v; want 503 after %v", out.Code, took, want)
 				}
@@ -483,11 +481,7 @@ func TestTurns_ManySymbols(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				request := httptest.NewRequest("PATCH", "/symbol/symbols", strings.NewReader(`{"ids":[1],"addTags":["a"]}`))
-				request.Header.Set("Content-Type", "application/json")
-				request.Header.Set("X-Api-Key", h.rawKey)
-				out := httptest.NewRecorder()
-				api.ServeHTTP(out, request)
+				out := serveOnce(api, "PATCH", "/symbol/symbols", `{"ids":[1],"addTags":["a"]}`, "x-api-key", h.rawKey)
 				if out.Code != http.StatusOK {
 					t.Errorf("%d %s", out.Code, out.Body)
 				}
@@ -512,11 +506,8 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 		api := httpapi.Handler(&h.options)
 		for i, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 			folder := must(h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i)))
-			request := httptest.NewRequest("DELETE", fmt.Sprint("/symbol/folders/", folder.ID), nil)
-			request.Header.Set("X-Api-Key", h.rawKey)
-			out, start := httptest.NewRecorder(), time.Now()
-			api.ServeHTTP(out, request)
-			is.Equal(out.Code, want)
+			start := time.Now()
+			is.Equal(serveOnce(api, "DELETE", fmt.Sprint("/symbol/folders/", folder.ID), "", "x-api-key", h.rawKey).Code, want)
 			is.Equal(time.Since(start), []time.Duration{3 * time.Second, time.Second}[i])
 			store.isDown.Store(true)
 		}
@@ -544,10 +535,7 @@ func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 		for range 1000 {
 			raws = append(raws, h.keyOf(""))
 		}
-		request := httptest.NewRequest("POST", "/viewer/key/revoke", strings.NewReader(`{"apiKeys":["`+strings.Join(raws, `","`)+`"]}`))
-		request.Header.Set("Content-Type", "application/json")
-		out := httptest.NewRecorder()
-		httpapi.Handler(&h.options).ServeHTTP(out, request)
+		out := serveOnce(httpapi.Handler(&h.options), "POST", "/viewer/key/revoke", `{"apiKeys":["`+strings.Join(raws, `","`)+`"]}`)
 		is.Equal(out.Code, http.StatusOK)
 		is.Equal(strings.TrimSpace(out.Body.String()), `{"revoked":1000}`)
 	})

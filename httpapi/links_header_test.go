@@ -17,7 +17,6 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
-	"example.com/canvasback/storage/memory"
 )
 
 // anyURL has the methods of an Opener that serves any URL.
@@ -27,18 +26,18 @@ func (anyURL) Serves(*url.URL) bool { return true }
 func (anyURL) Check(*url.URL) error { return nil }
 
 // openerFunc is an Opener of any URL.
-type openerFunc func(ctx context.Context) (*exports.File, error)
+type openerFunc func(ctx context.Context, u *url.URL) (*exports.File, error)
 
 func (openerFunc) Serves(*url.URL) bool { return true }
 func (openerFunc) Check(*url.URL) error { return nil }
 
-func (f openerFunc) Open(ctx context.Context, _ *url.URL) (*exports.File, error) { return f(ctx) }
+func (f openerFunc) Open(ctx context.Context, u *url.URL) (*exports.File, error) { return f(ctx, u) }
 
 func TestLinks_WithoutValidatorIgnoreConditions(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	modified := time.Date(2026, 3, 30, 9, 0, 0, 0, time.UTC)
-	l := &linkHarness{harness: serveExport(t, openerFunc(func(context.Context) (*exports.File, error) {
+	l := &linkHarness{harness: serveExport(t, openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
 		body := io.NopCloser(strings.NewReader(smallContent))
 		return &exports.File{Body: body, Size: int64(len(smallContent)), Modified: modified, ETag: `W/"1"`}, nil
 	}))}
@@ -150,12 +149,12 @@ func TestLinks_RenewalsCountAsRequests(t *testing.T) {
 	var clock apitest.Clock
 	clock.Set(time.Now())
 	var mu sync.Mutex // held while the upstream does not respond
-	options := &exports.Options{Now: clock.Now, Openers: []exports.Opener{openerFunc(func(context.Context) (*exports.File, error) {
+	options := exports.Options{Now: clock.Now, Openers: []exports.Opener{openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return &exports.File{Body: io.NopCloser(strings.NewReader(smallContent)), Size: -1}, nil
 	})}}
-	l := &linkHarness{harness: serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), options)) })}
+	l := &linkHarness{harness: serve(t, withExports(options))}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":`+quote(filesURL)+`}`).want(201)
 	_, path := l.create(exportBody("s"))
 	clock.Add(time.Hour) // its plan is outdated, because it has no validator

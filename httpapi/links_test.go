@@ -25,7 +25,6 @@ import (
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
 )
 
 // linkHarness is a harness whose exported files lie in a directory.
@@ -39,9 +38,7 @@ func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.O
 	l := &linkHarness{dir: t.TempDir()}
 	opener := must(files.New(filesURL, os.DirFS(l.dir)))
 	options.Openers = []exports.Opener{opener}
-	l.harness = serve(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(memory.New().Exports(), &options))
-	}}, change...)...)
+	l.harness = serve(t, append([]func(*httpapi.Options){withExports(options)}, change...)...)
 	return l
 }
 

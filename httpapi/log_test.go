@@ -10,11 +10,9 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
 )
 
 // TestLog_RedactsSourceURLs: source URLs are often signed.
@@ -56,12 +54,11 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 	}))
 	t.Cleanup(origin.Close)
 	h := serve(t, func(o *httpapi.Options) {
-		fetcher, err := fetch.New(&fetch.Options{
+		fetcher := must(fetch.New(&fetch.Options{
 			AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2,
 			Logger: o.Logger, RequestID: httpapi.RequestIDFromContext,
-		})
-		is.NoErr(err)
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}))
+		}))
+		withOpener(fetcher)(o)
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			if r.Header.Get("X-Panic") != "" {
 				panic("a bug in Authorize")

@@ -183,7 +183,6 @@ func (h *harness) stall(method string, request worstRequest, clients []string) (
 // serveWorst starts a server with a little memory and long records, which counts finished
 // requests. It returns the path of a link.
 func serveWorst(t *testing.T, finished *atomic.Int64) (h *harness, link string) {
-	is := is.New(t)
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "worst.db"))
 	pool.SetMaxOpenConns(4)
 	h = serve(t, func(o *httpapi.Options) {
@@ -203,9 +202,7 @@ func serveWorst(t *testing.T, finished *atomic.Int64) (h *harness, link string) 
 		name := longest(i)
 		must(h.options.Symbols.CreateFolder(t.Context(), name+"a"))
 		must(h.options.Keys.Create(t.Context(), keys.Fields{Name: &name, Owner: &name}))
-		_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{
-			SourceURL: routesSource(i), ExportedURL: "https://x.example/" + strings.Repeat("u", 1000), By: "test"})
-		is.NoErr(err)
+		h.export(routesSource(i), "https://x.example/"+strings.Repeat("u", 1000))
 	}
 	var made struct{ URL string }
 	h.client("POST", "/viewer/exports/links", batchBody(routesSource(0), routesSource(1))).want(201).into(&made)

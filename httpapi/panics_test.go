@@ -280,8 +280,7 @@ func TestPanic_InTenant(t *testing.T) {
 		o.Limits.StoreTimeout = 500 * time.Millisecond
 	})
 	h.files["s"] = &fstest.MapFile{Data: make([]byte, 100<<20), ModTime: time.Unix(1e9, 0)}
-	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "s"})
-	is.NoErr(err)
+	h.export("s", filesURL+"s")
 	_, path := (&linkHarness{harness: h}).create(exportBody("s"))
 	link := h.open("GET", path, "")
 	defer link.Body.Close()
@@ -290,7 +289,7 @@ func TestPanic_InTenant(t *testing.T) {
 	bug.Store(true)
 	for !changes.next().end {
 	}
-	_, err = io.Copy(io.Discard, link.Body)
+	_, err := io.Copy(io.Discard, link.Body)
 	is.True(err != nil) // aborted
 	is.True(strings.Contains(h.log.String(), "a bug in Tenant"))
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")

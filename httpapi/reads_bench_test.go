@@ -182,10 +182,7 @@ func (r readBench) create(b *testing.B, name string, count int, data string) str
 
 // response returns the response to a GET.
 func (r readBench) response(path string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest("GET", path, nil)
-	request.Header.Set("x-api-key", r.key)
-	recorder := httptest.NewRecorder()
-	r.handler.ServeHTTP(recorder, request)
+	recorder := serveOnce(r.handler, "GET", path, "", "x-api-key", r.key)
 	if recorder.Code != 200 {
 		r.b.Fatal(path, recorder.Code)
 	}

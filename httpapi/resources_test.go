@@ -8,7 +8,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 )
@@ -23,9 +22,7 @@ func TestRequestResources(t *testing.T) {
 			return err
 		}
 	})
-	h.files["a"] = &fstest.MapFile{Data: []byte("content")}
-	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: filesURL + "a"})
-	is.NoErr(err)
+	h.register("s", "a", "content")
 	want := func(method, path, body string, status int, want httpapi.Resources) response {
 		t.Helper()
 		got = httpapi.Resources{}
@@ -55,7 +52,7 @@ func TestRequestResources(t *testing.T) {
 	for _, body := range []string{"[", `{"ids":[1],"ids":[2]}`, `{"items":[{"sourceFileUrl":"s","sourceFileUrl":"t"}]}`} {
 		want("POST", "/symbol/symbols/delete", body, 400, httpapi.Resources{})
 	}
-	_, err = httpapi.RequestResources(new(http.Request))
+	_, err := httpapi.RequestResources(new(http.Request))
 	is.True(err != nil)
 }
 

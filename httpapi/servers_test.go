@@ -18,7 +18,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
 )
@@ -36,9 +35,8 @@ func (c otherServerContext) Value(key any) any {
 
 // newTruncatingHarness serves an export that ends after 2 MiB.
 func newTruncatingHarness(t *testing.T, size int64) *harness {
-	h := newHarness(t, withOpener(failingOpener{size: size}))
-	_, _, err := h.options.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
-	is.New(t).NoErr(err)
+	h := newHarness(t, withOpener(truncatedOpener{size: size, length: 2 << 20}))
+	h.export("s", "https://x.example/")
 	return h
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,7 @@ import (
 
 // unsizedOpener returns an Opener of files of size zero bytes and unknown size.
 func unsizedOpener(size int64) openerFunc {
-	return func(context.Context) (*exports.File, error) {
+	return func(context.Context, *url.URL) (*exports.File, error) {
 		return &exports.File{Body: io.NopCloser(io.LimitReader(zeros{}, size)), Size: -1}, nil
 	}
 }

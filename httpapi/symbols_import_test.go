@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
@@ -236,26 +234,17 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/export", "").wantError(401, "unauthorized")
 }
 
-// failingPages is a store that fails after the first page.
-type failingPages struct{ symbols.Store }
-
-func (s failingPages) ListSymbols(ctx context.Context, folderID int64, r symbols.Range, size int, details bool) (symbols.Page, error) {
-	if r.After > 0 {
-		return symbols.Page{}, errors.New("no connection")
-	}
-	return s.Store.ListSymbols(ctx, folderID, r, size, details)
-}
-
 func TestExport_StoreFailureAborts(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(failingPages{memory.New().Symbols()}, &symbols.Options{PageSize: 1000}))
+	h, store, otherProcess := serveSymbols(t, 1000)
+	createFolder(t, otherProcess, "A", 3, 1000)
+	store.onRead(func(after int64) error {
+		if after > 0 {
+			return errors.New("no connection")
+		}
+		return nil
 	})
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	for range 3 {
-		h.client("POST", "/symbol/folders/1/symbols", `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 1000)+`"}`).want(201)
-	}
 	_, _, err := h.trySend("GET", "/symbol/folders/1/export", "")
 	is.True(err != nil) // truncation shows
 	is.True(strings.Contains(h.log.String(), "response aborted"))

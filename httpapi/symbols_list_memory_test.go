@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -35,20 +34,14 @@ func TestSymbolList_LongListMemory(t *testing.T) {
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{Symbols: service, Limits: httpapi.Limits{ListCache: 16 << 20}, DangerouslySkipClientKeys: true}))
 	defer server.Close()
 
-	inUse := func() int64 {
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
-	idle, heap := inUse(), int64(0)
+	idle, heap := usedHeap(), int64(0)
 	response := must(http.Get(server.URL + "/symbol/folders/1/symbols"))
 	defer response.Body.Close()
 	var read int64
 	for {
 		n, err := io.CopyN(io.Discard, response.Body, count*(4<<10)/16)
 		read += n
-		heap = max(heap, inUse()-idle)
+		heap = max(heap, usedHeap()-idle)
 		if err == io.EOF {
 			break
 		}

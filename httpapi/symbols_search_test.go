@@ -79,8 +79,7 @@ func TestSearch_FirstFindsLoadedIndex(t *testing.T) {
 			must(service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))
 			api := must(httpapi.New(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))
 			get := func(handler http.Handler, path string) *httptest.ResponseRecorder {
-				recorder := httptest.NewRecorder()
-				handler.ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
+				recorder := serveOnce(handler, "GET", path, "")
 				is.Equal(recorder.Code, 200)
 				return recorder
 			}

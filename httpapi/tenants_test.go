@@ -18,7 +18,6 @@ import (
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
-	"example.com/canvasback/storage/memory"
 )
 
 // withTenants makes the owner of a key its tenant.
@@ -59,11 +58,8 @@ func TestTenants_AllRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	content := fstest.MapFS{}
-	h := serve(t, withTenants, func(o *httpapi.Options) {
-		local := must(files.New(filesURL, content))
-		remote := must(fetch.New(nil))
-		o.Exports = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{local, remote}}))
-	})
+	openers := []exports.Opener{must(files.New(filesURL, content)), must(fetch.New(nil))}
+	h := serve(t, withTenants, withExports(exports.Options{Openers: openers}))
 	h.files = content
 	ownerKey, otherKey := h.keyOf("owner"), h.keyOf("other")
 	a, b := h.fill("owner", ownerKey), h.fill("other", otherKey)
