@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/matryer/is"
-
-	"example.com/canvasback/keys"
 )
 
 // TestChecker_RecentAdminPasses checks which admin keys pass the limit of a client IP.
@@ -57,7 +55,6 @@ func TestRecentUses_LimitsEntries(t *testing.T) {
 	is.True(len(r.ends) <= maxClientIPs)
 }
 
-// TestChecker_WrongKeysCountApart checks that wrong client keys limit no admin key.
 // TestChecker_AdminLimitHoldsForNetworks: who has an IPv6 address has 2^64 of them.
 func TestChecker_AdminLimitHoldsForNetworks(t *testing.T) {
 	t.Parallel()
@@ -70,21 +67,5 @@ func TestChecker_AdminLimitHoldsForNetworks(t *testing.T) {
 	_, err = c.Admin(t.Context(), "2001:db8::2", []string{"wrong"})
 	is.True(errors.As(err, &limit))
 	_, err = c.Admin(t.Context(), "2001:db8:0:1::1", []string{"right"})
-	is.NoErr(err)
-}
-
-func TestChecker_WrongKeysCountApart(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	service, err := keys.NewService(struct{ keys.Store }{}, nil)
-	is.NoErr(err)
-	c, err := New(Options{Keys: service, AdminKeys: []string{"right"}, Burst: 1, Interval: time.Hour})
-	is.NoErr(err)
-	limit := new(LimitError)
-	for range 3 {
-		_, err = c.Client(t.Context(), func() string { return "a" }, []string{"wrong"}, nil)
-	}
-	is.True(errors.As(err, &limit))
-	_, err = c.Admin(t.Context(), "a", []string{"right"})
 	is.NoErr(err)
 }

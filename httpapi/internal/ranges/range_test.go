@@ -109,20 +109,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestContentRange(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	// RFC 9110, section 14.4
-	for _, c := range []struct{ got, want string }{
-		{Range{42, 1192}.ContentRange(1234), "bytes 42-1233/1234"},
-		{Range{0, 500}.ContentRange(1234), "bytes 0-499/1234"},
-		{Range{734, 500}.ContentRange(1234), "bytes 734-1233/1234"},
-		{Unsatisfied(1234), "bytes */1234"},
-	} {
-		is.Equal(c.got, c.want)
-	}
-}
-
 // FuzzParse checks what Parse promises for any header.
 func FuzzParse(f *testing.F) {
 	for _, header := range []string{"bytes=0-499", "bytes=-1, 3-4", "bytes=99999999999999999999-", "Bytes=,5-,", "x=1"} {
