@@ -69,20 +69,13 @@ func (b *syncBuffer) String() string {
 //	/nested/api/    Authenticate in front of the API
 var frameworks = map[string]func(api *httpapi.API) http.Handler{
 	"net/http": func(api *httpapi.API) http.Handler {
-		authenticated := func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r, ok := api.Authenticate(w, r); ok {
-					next.ServeHTTP(w, r)
-				}
-			})
-		}
 		mux := http.NewServeMux()
 		mux.Handle("/api/", api)
 		mux.Handle("/things/{id}", api.RequireClientKey(hello))
-		mux.Handle("/own/{id}", authenticated(hello))
-		mux.Handle("/panic", authenticated(panicking))
+		mux.Handle("/own/{id}", authenticated(api)(hello))
+		mux.Handle("/panic", authenticated(api)(panicking))
 		mux.Handle("/required/", http.StripPrefix("/required", api.RequireClientKey(api)))
-		mux.Handle("/nested/", http.StripPrefix("/nested", authenticated(api)))
+		mux.Handle("/nested/", http.StripPrefix("/nested", authenticated(api)(api)))
 		return mux
 	},
 	"gin": func(api *httpapi.API) http.Handler {
@@ -153,24 +146,28 @@ var frameworks = map[string]func(api *httpapi.API) http.Handler{
 		return router
 	},
 	"chi": func(api *httpapi.API) http.Handler {
-		authenticate := func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r, ok := api.Authenticate(w, r); ok {
-					next.ServeHTTP(w, r)
-				}
-			})
-		}
 		router := chi.NewRouter()
 		router.Use(chimiddleware.RequestLogger(&chimiddleware.DefaultLogFormatter{Logger: slog.NewLogLogger(slog.NewTextHandler(&logs, nil), slog.LevelInfo)}),
 			chimiddleware.Recoverer, chimiddleware.Compress(5))
 		router.Mount("/api", api)
 		router.With(api.RequireClientKey).Handle("/things/{id}", hello)
-		router.With(authenticate).Handle("/own/{id}", hello)
-		router.With(authenticate).Handle("/panic", panicking)
+		router.With(authenticated(api)).Handle("/own/{id}", hello)
+		router.With(authenticated(api)).Handle("/panic", panicking)
 		router.With(api.RequireClientKey).Mount("/required", http.StripPrefix("/required", api))
-		router.With(authenticate).Mount("/nested", http.StripPrefix("/nested", api))
+		router.With(authenticated(api)).Mount("/nested", http.StripPrefix("/nested", api))
 		return router
 	},
+}
+
+// authenticated is a middleware of Authenticate.
+func authenticated(api *httpapi.API) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r, ok := api.Authenticate(w, r); ok {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
 }
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
