@@ -59,27 +59,30 @@ func foreignKey(t *testing.T) string {
 	return string(must(service.Create(t.Context(), keys.Fields{})).Raw)
 }
 
+// findHook is a store that calls a function before it reads a key.
+type findHook struct {
+	keys.Store
+	before func(ctx context.Context) error
+}
+
+func (s findHook) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	if err := s.before(ctx); err != nil {
+		return keys.Key{}, err
+	}
+	return s.Store.Find(ctx, digest)
+}
+
 // failingKeys is a store whose reads fail.
-type failingKeys struct{ keys.Store }
-
-func (failingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
-	return keys.Key{}, errors.New("dial tcp 10.0.0.1:5432: secret detail")
-}
-
-// hangingKeys is a store whose reads never return.
-type hangingKeys struct{ keys.Store }
-
-func (hangingKeys) Find(ctx context.Context, _ keys.Digest) (keys.Key, error) {
-	<-ctx.Done()
-	return keys.Key{}, ctx.Err()
-}
+var failingKeys = findHook{memory.New().Keys(), func(context.Context) error {
+	return errors.New("dial tcp 10.0.0.1:5432: secret detail")
+}}
 
 func TestClientKey_StoreUnavailableIs503(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for name, store := range map[string]keys.Store{
-		"failing": failingKeys{memory.New().Keys()},
-		"hanging": hangingKeys{memory.New().Keys()},
+		"failing": failingKeys,
+		"hanging": findHook{memory.New().Keys(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 	} {
 		t.Log(name)
 		h := serve(t, func(o *httpapi.Options) {

@@ -79,10 +79,7 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 func TestConcurrency_DisconnectingClients(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	for range 8 {
-		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 700_000)+`"}`).want(201)
-	}
+	createFolder(t, h.options.Symbols, "A", 8, 700_000)
 	h.register("s", "large.pdf", strings.Repeat("x", 4<<20))
 	for i := range 3 {
 		h.register(fmt.Sprint("s", i), fmt.Sprint(i, ".pdf"), strings.Repeat("x", 1<<20))

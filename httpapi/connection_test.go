@@ -163,9 +163,9 @@ func withOpener(opener exports.Opener) func(*httpapi.Options) {
 }
 
 // serveExport serves an export of opener for the source s.
-func serveExport(t *testing.T, opener exports.Opener) *harness {
+func serveExport(t *testing.T, opener exports.Opener, change ...func(*httpapi.Options)) *harness {
 	t.Helper()
-	h := serve(t, withOpener(opener))
+	h := serve(t, append(change, withOpener(opener))...)
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/"}`).want(201)
 	return h
 }

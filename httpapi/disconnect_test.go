@@ -114,45 +114,19 @@ func TestExports_ClientDisconnects(t *testing.T) {
 				h.export(source, u)
 				sources = append(sources, source)
 			}
-			client := &http.Client{Transport: &http.Transport{}}
 			before := goleak.IgnoreCurrent()
 
 			body := exportBody(sources[0])
 			if strings.HasSuffix(c.path, "batch") {
 				body = batchBody(sources...)
 			}
-			ctx, disconnect := context.WithCancel(t.Context())
-			defer disconnect()
-			request := must(http.NewRequestWithContext(ctx, "POST", h.url+c.path, strings.NewReader(body)))
-			request.Header.Set("x-api-key", h.rawKey)
-			result := make(chan error, 1)
-			reached := make(chan struct{})
-			go func() {
-				response, err := client.Do(request)
-				if err == nil {
-					defer response.Body.Close()
-					if c.read > 0 {
-						_, err = io.CopyN(io.Discard, response.Body, c.read)
-						close(reached)
-					}
-					if err == nil {
-						_, err = io.Copy(io.Discard, response.Body)
-					}
-				}
-				result <- err
-			}()
-			if c.read > 0 {
-				select {
-				case <-reached:
-				case err := <-result:
-					t.Fatalf("the response did not begin: %v", err)
-				}
-			}
+			conn := h.startBody(c.path, h.rawKey, len(body), body)
+			_, err := io.ReadFull(conn, make([]byte, c.read))
+			is.NoErr(err)
 			eventually(t, func() bool { return origins.started.Load() == c.open }) // all files are requested
 			is.Equal(origins.canceled.Load(), int32(0))
 
-			disconnect()
-			is.True(<-result != nil)
+			is.NoErr(conn.Close())
 			eventually(t, func() bool { return origins.canceled.Load() == c.open }) // all requests are canceled
 			is.Equal(origins.started.Load(), c.open)                                // none after the client disconnected
 			goleak.VerifyNone(t, before)                                            // before the servers close

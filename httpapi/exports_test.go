@@ -260,18 +260,17 @@ func TestExports_FileNames(t *testing.T) {
 // TestExports_FailedBatchLogsOneLine has long source URLs that fail.
 func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	t.Parallel()
-	for name, observe := range map[string]bool{"of the API": false, "of LogRequests": true} {
-		t.Run(name, func(t *testing.T) { failedBatchLogsOneLine(t, observe) })
+	for name, change := range map[string]func(*httpapi.Options){
+		"of the API":     func(*httpapi.Options) {},
+		"of LogRequests": func(o *httpapi.Options) { o.Observe = httpapi.LogRequests(o.Logger) },
+	} {
+		t.Run(name, func(t *testing.T) { failedBatchLogsOneLine(t, change) })
 	}
 }
 
-func failedBatchLogsOneLine(t *testing.T, observe bool) {
+func failedBatchLogsOneLine(t *testing.T, change func(*httpapi.Options)) {
 	is := is.New(t)
-	h := serve(t, withOpener(truncatedOpener{}), func(o *httpapi.Options) {
-		if observe {
-			o.Observe = httpapi.LogRequests(o.Logger)
-		}
-	})
+	h := serve(t, withOpener(truncatedOpener{}), change)
 	sources := []string{"not registered"}
 	for i := range 20 {
 		source := fmt.Sprint("https://viewer.example/", i, "/", strings.Repeat("s", 8000))

@@ -178,15 +178,25 @@ func (h *harness) open(method, path, body string, headers ...string) *http.Respo
 	return response
 }
 
-// wantTruncated is open for a response that does not end like a complete one.
-func (h *harness) wantTruncated(method, path, body string, headers ...string) {
+// wantTruncated is trySend for a response that does not end like a complete one.
+func (h *harness) wantTruncated(method, path, body string) {
 	is := is.New(h.t)
 	is.Helper()
-	response := h.open(method, path, body, headers...)
-	defer response.Body.Close()
-	is.Equal(response.StatusCode, 200)
-	_, err := io.Copy(io.Discard, response.Body)
+	_, status, err := h.trySend(method, path, body)
+	is.Equal(status, 200)
 	is.True(err != nil)
+}
+
+// trySend is client for a response that may be aborted.
+func (h *harness) trySend(method, path, body string) (content []byte, status int, err error) {
+	h.t.Helper()
+	response, err := h.try(method, path, body, "x-api-key", h.rawKey, "x-admin-key", adminKey)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	content, err = io.ReadAll(response.Body)
+	return content, response.StatusCode, err
 }
 
 // send is try that reads the body, and decompresses it.

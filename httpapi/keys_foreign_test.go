@@ -88,7 +88,7 @@ func TestKeys_RevokeByPossession(t *testing.T) {
 
 func TestKeys_RevokeByPossessionWithoutStore(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys{memory.New().Keys()}, nil)) })
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil)) })
 	h.send("POST", "/viewer/key/revoke", `{"apiKeys":["`+h.rawKey+`"]}`).wantError(503, "unavailable")
 }
 

@@ -225,17 +225,18 @@ func (l *pipeListener) transport(http2 bool) *http.Transport {
 	return out
 }
 
-// servePipe serves connections in memory until the end of the test.
-func servePipe(t *testing.T, server *http.Server) *pipeListener {
+// servePipe serves HTTP/1 and HTTP/2 in memory until the end of the test.
+func servePipe(t *testing.T, handler http.Handler) *pipeListener {
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	httpapi.ConfigureServer(server)
 	listener := newPipeListener()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		server.Serve(listener)
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Close()
-		<-done
+		serving.Wait()
 	})
 	return listener
 }
@@ -247,9 +248,7 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) { o.Limits.BodyRate = 1 })
-		server := &http.Server{Handler: httpapi.Handler(&h.options)}
-		httpapi.ConfigureServer(server)
-		listener := servePipe(t, server)
+		listener := servePipe(t, httpapi.Handler(&h.options))
 		var all sync.WaitGroup
 		defer all.Wait()
 
@@ -360,10 +359,7 @@ func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(*httpapi.Options) {})
-		server := &http.Server{Handler: httpapi.Handler(&h.options), Protocols: new(http.Protocols)}
-		server.Protocols.SetUnencryptedHTTP2(true)
-		httpapi.ConfigureServer(server)
-		conn := servePipe(t, server).dial()
+		conn := servePipe(t, httpapi.Handler(&h.options)).dial()
 		defer conn.Close()
 		var header bytes.Buffer
 		encoder := hpack.NewEncoder(&header)
@@ -399,11 +395,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) { o.Limits.Memory = 8 << 20 })
-		server := &http.Server{Handler: httpapi.Handler(&h.options), Protocols: new(http.Protocols)}
-		server.Protocols.SetHTTP1(true)
-		server.Protocols.SetUnencryptedHTTP2(true)
-		httpapi.ConfigureServer(server)
-		listener := servePipe(t, server)
+		listener := servePipe(t, httpapi.Handler(&h.options))
 		var all sync.WaitGroup
 		defer all.Wait()
 		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
@@ -514,21 +506,14 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 	})
 }
 
-// distantStore takes a while to find a key.
-type distantStore struct{ keys.Store }
-
-func (s distantStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	time.Sleep(10 * time.Millisecond)
-	return s.Store.Find(ctx, digest)
-}
-
 // TestStoreTimeout_ManyRawKeys revokes as many raw keys as a request may have.
 func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Keys = must(keys.NewService(distantStore{memory.New().Keys()}, nil))
+			distant := findHook{memory.New().Keys(), func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }}
+			o.Keys = must(keys.NewService(distant, nil))
 			o.RevokeRoute = true
 		})
 		var raws []string
@@ -548,8 +533,7 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(*httpapi.Options) {})
-		server := &http.Server{Handler: httpapi.Handler(&h.options)}
-		listener := servePipe(t, server)
+		listener := servePipe(t, httpapi.Handler(&h.options))
 		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
 		archive := blankZip(t, 100, 100)
 		begin := func(path string, body string, length int) net.Conn {
@@ -576,12 +560,7 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 func TestConfigureServer_BuffersLittleOfABody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-		})}
-		server.Protocols.SetUnencryptedHTTP2(true)
-		httpapi.ConfigureServer(server)
-		listener := servePipe(t, server)
+		listener := servePipe(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		var all sync.WaitGroup
 		defer all.Wait()
 		transport := listener.transport(true)
@@ -613,15 +592,12 @@ func TestConfigureServer_ClosesUnreadConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
-		server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn := servePipe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			began := time.Now()
 			for err := error(nil); err == nil; _, err = w.Write(make([]byte, 1<<20)) {
 			}
 			ended <- time.Since(began)
-		})}
-		server.Protocols.SetUnencryptedHTTP2(true)
-		httpapi.ConfigureServer(server)
-		conn := servePipe(t, server).dial()
+		})).dial()
 		defer conn.Close()
 		io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
 			"\x00\x00\x06\x04\x00\x00\x00\x00\x00"+"\x00\x04\x40\x00\x00\x00"+ // SETTINGS_INITIAL_WINDOW_SIZE

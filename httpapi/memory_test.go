@@ -131,10 +131,7 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory, o.Limits.StoreTimeout = 12<<20, 500*time.Millisecond })
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
-	for range 2 {
-		h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 6<<20))).want(201)
-	}
+	createFolder(t, h.options.Symbols, "A", 2, 6<<20)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
 	for _, request := range []string{
 		"GET /symbol/symbols/1 HTTP/1.1\r\nContent-Length: 0",
@@ -162,11 +159,7 @@ func TestMemoryBudget_ListsDoNotExceedIt(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
-	symbol := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 64<<10))
-	for range 40 {
-		h.client("POST", "/symbol/folders/1/symbols", symbol).want(201)
-	}
+	createFolder(t, h.options.Symbols, "A", 40, 64<<10)
 	length := func() string {
 		h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"a"}`).want(201) // so that no list is cached
 		return h.client("GET", "/symbol/folders/1/symbols", "").want(200).header.Get("Content-Length")
@@ -182,9 +175,9 @@ func TestMemoryBudget_ListsDoNotExceedIt(t *testing.T) {
 // longer than its sources.
 func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	t.Parallel()
-	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.Limits.Memory, h.options.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
-	h.listen(httpapi.Handler(&h.options))
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
+	})
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	body := batchBody("s") + strings.Repeat(" ", 900<<10)
 	stalled := h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)
@@ -196,9 +189,7 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 // folders. One of them may exceed the memory.
 func TestMemoryBudget_CountsTheFoldersOfAZip(t *testing.T) {
 	t.Parallel()
-	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.Limits.Memory = 4 << 20
-	h.listen(httpapi.Handler(&h.options))
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
 	const path = "/viewer/exports/download-batch"
 	item := `{"sourceFileUrl":"s","path":"` + strings.Repeat("a/", 500) + `"}`
 	body := `{"items":[` + strings.Repeat(item+",", 40) + item + `]}`

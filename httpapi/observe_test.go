@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -111,12 +110,7 @@ func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	is.True(strings.HasPrefix(got.Error, "panic: a bug in a driver"))
 	is.Equal(got.Aborted, false)
 
-	store.onRead(func(after int64) error {
-		if after > 25 {
-			return errors.New("no connection")
-		}
-		return nil
-	})
+	store.failAfter(25)
 	h.client("GET", "/symbol/folders/1", "").want(200)
 	h.trySend("GET", "/symbol/folders/1/symbols", "")
 	got = seen.last(t, 3)

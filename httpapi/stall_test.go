@@ -77,10 +77,7 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 300 * time.Millisecond })
 	h.register("small", "small.pdf", strings.Repeat("x", 3000))
 	h.register("large", "large.pdf", strings.Repeat("x", 300_000))
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	for range 3 {
-		h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"`+strings.Repeat("x", 200_000)+`"}`).want(201)
-	}
+	createFolder(t, h.options.Symbols, "A", 3, 200_000)
 	url, seen := serveWithTimeouts(t, httpapi.Handler(&h.options), func(server *http.Server) {
 		server.WriteTimeout = time.Second
 		server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -122,9 +119,7 @@ func TestStall_EndsEveryConnection(t *testing.T) {
 func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.Limits.Downloads = 3
-	h.listen(httpapi.Handler(&h.options))
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) { o.Limits.Downloads = 3 })
 	l := &linkHarness{harness: h}
 	_, link := l.create(exportBody("s"))
 	other := h.keyOf("")
@@ -166,9 +161,7 @@ func TestDownloads_AreLimitedForEachClient(t *testing.T) {
 func TestDownloads_TokensAreClients(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.Limits.Downloads = 1
-	h.listen(httpapi.Handler(&h.options))
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) { o.Limits.Downloads = 1 })
 	open := func(key string) int {
 		return h.open("POST", "/viewer/exports/download", exportBody("s"), "x-api-key", key).StatusCode
 	}
@@ -184,10 +177,10 @@ func TestDownloads_TokensAreClients(t *testing.T) {
 func TestDownloads_OfClientIPsAreLimited(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serveExport(t, unsizedOpener(100<<20))
-	h.options.Limits.Downloads, h.options.DangerouslySkipClientKeys = 1, true
-	h.options.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
-	h.listen(httpapi.Handler(&h.options))
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) {
+		o.Limits.Downloads, o.DangerouslySkipClientKeys = 1, true
+		o.ClientIP = func(r *http.Request) string { return r.Header.Get("X-Client") }
+	})
 	status := func(ip string) int {
 		return h.open("POST", "/viewer/exports/download", exportBody("s"), "X-Client", ip).StatusCode
 	}
@@ -209,8 +202,7 @@ func TestDownloads_ClientThatDoesNotWaitIsSlowedDown(t *testing.T) {
 				return &httpapi.DeniedError{RetryAfter: 2 * time.Second}
 			}
 		})
-		server := &http.Server{Handler: httpapi.Handler(&h.options)}
-		conn := servePipe(t, server).dial()
+		conn := servePipe(t, httpapi.Handler(&h.options)).dial()
 		defer conn.Close()
 		responses := bufio.NewReader(conn)
 		send := func(header string) (status int, took time.Duration) {

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -33,34 +32,20 @@ type events struct {
 	t        *testing.T
 	response *http.Response
 	received chan event
-	cancel   context.CancelFunc
 }
 
 // follow opens a stream, which must be accepted.
 func (h *harness) follow(query string, headers ...string) *events {
 	h.t.Helper()
-	is := is.New(h.t)
-	ctx, cancel := context.WithCancel(h.t.Context())
-	request := must(http.NewRequestWithContext(ctx, "GET", h.url+"/symbol/changes"+query, nil))
-	if len(headers) == 0 {
-		headers = []string{"x-api-key", h.rawKey}
-	}
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := transport.RoundTrip(request)
-	is.NoErr(err)
-	is.Equal(response.StatusCode, 200)
-	e := &events{h.t, response, make(chan event, 1000), cancel}
+	response := h.open("GET", "/symbol/changes"+query, "", headers...)
+	is.New(h.t).Equal(response.StatusCode, 200)
+	e := &events{h.t, response, make(chan event, 1000)}
 	go e.read()
 	h.t.Cleanup(e.close)
 	return e
 }
 
-func (e *events) close() {
-	e.cancel()
-	e.response.Body.Close()
-}
+func (e *events) close() { e.response.Body.Close() }
 
 // read sends events and comments to received, and the end of the stream.
 func (e *events) read() {
@@ -196,8 +181,7 @@ func TestChanges_End(t *testing.T) {
 			record := must(h.options.Keys.Get(t.Context(), issued.Key.ID))
 			is.Equal(record.UseCount, int64(3)) // POST /viewer/tokens and two streams
 			end(h, issued.Key.ID)
-			_, err = h.options.Symbols.Tenant(owner).CreateFolder(t.Context(), "a")
-			is.NoErr(err)
+			must(h.options.Symbols.Tenant("owner").CreateFolder(t.Context(), "a"))
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -239,14 +238,8 @@ func TestExport_StoreFailureAborts(t *testing.T) {
 	is := is.New(t)
 	h, store, otherProcess := serveSymbols(t, 1000)
 	createFolder(t, otherProcess, "A", 3, 1000)
-	store.onRead(func(after int64) error {
-		if after > 0 {
-			return errors.New("no connection")
-		}
-		return nil
-	})
-	_, _, err := h.trySend("GET", "/symbol/folders/1/export", "")
-	is.True(err != nil) // truncation shows
+	store.failAfter(0)
+	h.wantTruncated("GET", "/symbol/folders/1/export", "")
 	is.True(strings.Contains(h.log.String(), "response aborted"))
 }
 

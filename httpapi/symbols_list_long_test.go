@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -90,12 +89,7 @@ func TestSymbolList_LongListIsStreamed(t *testing.T) {
 	is.True(mixed.header.Get("ETag") != tag)
 
 	// A failure of the store aborts the response.
-	store.onRead(func(after int64) error {
-		if after >= 26 {
-			return errors.New("no connection")
-		}
-		return nil
-	})
+	store.failAfter(25)
 	h.wantTruncated("GET", path, "")
 }
 

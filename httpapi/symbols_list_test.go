@@ -41,6 +41,16 @@ func (s *hookedStore) ListFolders(ctx context.Context, r symbols.Range) (symbols
 
 func (s *hookedStore) onRead(hook func(after int64) error) { s.hook.Store(&hook) }
 
+// failAfter makes pages behind a symbol fail.
+func (s *hookedStore) failAfter(id int64) {
+	s.onRead(func(after int64) error {
+		if after > id {
+			return errors.New("no connection")
+		}
+		return nil
+	})
+}
+
 // serveSymbols serves a hookedStore with pages of pageSize bytes. The Service changes
 // the store like another process.
 func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) (*harness, *hookedStore, *symbols.Service) {

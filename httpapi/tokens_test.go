@@ -111,7 +111,7 @@ func TestOwnKey(t *testing.T) {
 			h.send("GET", "/viewer/key", "", "x-api-key", wrong).wantError(401, "unauthorized")
 		}
 	}
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys{}, nil)) })
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil)) })
 	h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
 	h.client("POST", "/viewer/tokens", "").wantError(503, "unavailable")
 }

@@ -83,10 +83,7 @@ func onTwoProcesses(t *testing.T, test func(t *testing.T, both []*harness, uncac
 			}
 			both, uncached := []*harness{on(0), on(200_000)}, on(-1)
 			for i := range 4 {
-				uncached.client("POST", "/symbol/folders", fmt.Sprintf(`{"name":"%d"}`, i)).want(201)
-				for range 3 {
-					uncached.client("POST", fmt.Sprintf("/symbol/folders/%d/symbols", i+1), `{"name":"n","type":"a/b","data":"`+strings.Repeat("x", 700)+`"}`).want(201)
-				}
+				createFolder(t, uncached.options.Symbols, fmt.Sprint(i), 3, 700)
 			}
 			test(t, both, uncached)
 		})
@@ -313,8 +310,7 @@ func TestCompression_AcceptEncoding(t *testing.T) {
 func TestCompression_LongLists(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h, _, otherProcess := serveSymbols(t, 0)
-	service := otherProcess
+	h, _, service := serveSymbols(t, 0)
 	folder := must(service.CreateFolder(t.Context(), "A"))
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range 8 {
