@@ -45,8 +45,7 @@ func newHelloService(t *testing.T, concurrency int, o exports.Options) *exports.
 	s := must(exports.NewService(memory.New().Exports(), &o))
 	o.Openers[0] = nil // the Service has a copy
 	for _, source := range []string{"a", "b"} {
-		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: "https://x.example/" + source})
-		is.New(t).NoErr(err)
+		put(t, s, source, "https://x.example/"+source)
 	}
 	return s
 }
@@ -62,8 +61,7 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 			is.Equal(len(skipped), 0)
 			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))
 			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))
-			content, err := read(t.Context(), link, 0, 5)
-			is.NoErr(err)
+			content := must(read(t.Context(), link, 0, 5))
 			is.Equal(string(content), "hello")
 			_, err = s.Check(t.Context(), *items[0].Export, n)
 			is.NoErr(err)

@@ -26,8 +26,7 @@ import (
 func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{OpenTimeout: time.Second})
+	upstream, s := newUpstream(exports.Options{OpenTimeout: time.Second})
 	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // larger than its prefix
 	upstream.serve("https://x.example/a/plan.pdf", []byte("one"))
 	upstream.serve("https://x.example/b/plan.pdf", large)
@@ -78,8 +77,7 @@ func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
 func TestBatch_FailsIfNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{})
+	upstream, s := newUpstream(exports.Options{})
 	upstream.fail("https://x.example/slow", exports.ErrTimeout)
 	upstream.fail("https://x.example/gone", exports.ErrFailed)
 	sources := register(t, s, "https://x.example/slow", "https://x.example/slow", "https://x.example/gone")
@@ -98,8 +96,7 @@ func TestBatch_FailsIfNoFileCanBeOpened(t *testing.T) {
 func TestBatch_StopsAfterRepeatedTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{})
+		upstream, s := newUpstream(exports.Options{})
 		var tried atomic.Int64
 		var urls []string
 		for i := range 200 {
@@ -157,8 +154,7 @@ func TestBatch_SurvivesAPanicInConcurrency(t *testing.T) {
 func TestBatch_TruncatedFileBreaksArchive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{})
+	upstream, s := newUpstream(exports.Options{})
 	upstream.handle("https://x.example/cut", func(context.Context) (*exports.File, error) {
 		return &exports.File{Body: io.NopCloser(io.MultiReader(bytes.NewReader(make([]byte, 3<<20)), iotest.ErrReader(io.ErrUnexpectedEOF))), Size: -1}, nil
 	})
@@ -173,8 +169,7 @@ func TestBatch_TruncatedFileBreaksArchive(t *testing.T) {
 func TestBatch_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{})
+		upstream, s := newUpstream(exports.Options{})
 		urls := []string{"https://x.example/0"}
 		upstream.serve(urls[0], []byte("ok"))
 		for i := range 20 {
@@ -185,11 +180,9 @@ func TestBatch_EndsWithItsContext(t *testing.T) {
 			})
 			urls = append(urls, u)
 		}
-		items, err := s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...))
-		is.NoErr(err)
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...)))
 		ctx, cancel := context.WithCancel(t.Context())
-		batch, err := s.OpenBatch(ctx, items)
-		is.NoErr(err)
+		batch := must(s.OpenBatch(ctx, items))
 		time.AfterFunc(time.Second, cancel)
 		is.Equal(batch.WriteZip(io.Discard, nil), context.Canceled)
 		is.NoErr(batch.Close())
@@ -200,15 +193,13 @@ func TestBatch_EndsWithItsContext(t *testing.T) {
 func TestBatch_FlushesBeforeItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{})
+		upstream, s := newUpstream(exports.Options{})
 		upstream.serve("https://x.example/fast", []byte("fast"))
 		upstream.handle("https://x.example/slow", func(context.Context) (*exports.File, error) {
 			time.Sleep(10 * time.Second)
 			return &exports.File{Body: io.NopCloser(strings.NewReader("slow")), Size: 4}, nil
 		})
-		batch, err := openBatch(t, s, register(t, s, "https://x.example/fast", "https://x.example/slow"))
-		is.NoErr(err)
+		batch := must(openBatch(t, s, register(t, s, "https://x.example/fast", "https://x.example/slow")))
 		defer batch.Close()
 		start := time.Now()
 		var out bytes.Buffer
@@ -256,8 +247,7 @@ func TestBatch_Size(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // in real time, a busy machine may not open all files in time
 				is := is.New(t)
 				s := newService(upstream, exports.Options{})
-				batch, err := openBatch(t, s, c.pick(register(t, s, urls...)))
-				is.NoErr(err)
+				batch := must(openBatch(t, s, c.pick(register(t, s, urls...))))
 				var out bytes.Buffer
 				is.NoErr(batch.WriteZip(&out, nil))
 				is.NoErr(batch.Close())
@@ -299,13 +289,12 @@ func TestBatch_AnnouncedSizeIsKeptOrBroken(t *testing.T) {
 					}
 					return c.reopened()
 				})
-				batch, err := openBatch(t, s, register(t, s, "https://x.example/first", "https://x.example/second"))
-				is.NoErr(err)
+				batch := must(openBatch(t, s, register(t, s, "https://x.example/first", "https://x.example/second")))
 				defer batch.Close()
 				is.True(batch.Size() > size)
 				time.Sleep(time.Minute) // the upstream may have closed the connection
 				var out bytes.Buffer
-				err = batch.WriteZip(&out, nil)
+				err := batch.WriteZip(&out, nil)
 				is.Equal(opened, 2)
 				is.Equal(err == nil, c.ok)
 				is.Equal(int64(out.Len()) == batch.Size(), c.ok)
@@ -322,8 +311,7 @@ func sizedFile(bytesOfIt, size int) *exports.File {
 func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{})
+	upstream, s := newUpstream(exports.Options{})
 	upstream.serveSized("https://x.example/small", make([]byte, 50), 100)
 	upstream.serveSized("https://x.example/large", make([]byte, 2<<20), 3<<20)
 	upstream.serve("https://x.example/ok", []byte("ok"))
@@ -349,8 +337,7 @@ func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 func TestBatch_SlowErrorsAreNoTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{})
+		upstream, s := newUpstream(exports.Options{})
 		var urls []string
 		for i := range 40 {
 			urls = append(urls, fmt.Sprintf("https://x.example/%d", i))

@@ -111,17 +111,28 @@ func newService(upstream *fakeUpstream, options exports.Options) *exports.Servic
 	return must(exports.NewService(memory.New().Exports(), &options))
 }
 
+// newUpstream returns an upstream and a Service in memory over it.
+func newUpstream(options exports.Options) (*fakeUpstream, *exports.Service) {
+	upstream := newFakeUpstream()
+	return upstream, newService(upstream, options)
+}
+
 // register registers URLs for source-0, source-1, ..., and returns these.
 func register(t *testing.T, s *exports.Service, urls ...string) (sources []string) {
 	t.Helper()
 	for i, u := range urls {
-		source := fmt.Sprintf("source-%d", i)
-		if _, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: u}); err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, source)
+		sources = append(sources, fmt.Sprintf("source-%d", i))
+		put(t, s, sources[i], u)
 	}
 	return sources
+}
+
+// put registers a URL for a source.
+func put(t *testing.T, s *exports.Service, source, exportedURL string) {
+	t.Helper()
+	if _, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func openBatch(t *testing.T, s *exports.Service, sources []string) (*exports.Batch, error) {

@@ -75,13 +75,8 @@ func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
 func TestLink_ReadsMissingFilesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		var files []fakeFile
-		for i := range 12 {
-			files = append(files, newFile(3<<20, uint64(i)))
-		}
-		l := newLinkTest(t, files...)
+		l, _, link := newLink(t, newFiles(12, 3<<20)...)
 		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
-		link := l.create(l.service(exports.Options{}))
 		start := link.Size * 2 / 5 // within a file
 		is.NoErr(discard(t, link, io.Discard, start, link.Size-start))
 		read := l.origin.bytes.Load()
@@ -93,13 +88,7 @@ func TestLink_ReadsMissingFilesLast(t *testing.T) {
 func TestLink_ReadsMissingFilesInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		var files []fakeFile
-		for i := range 8 {
-			files = append(files, newFile(1<<20, uint64(i)))
-		}
-		l := newLinkTest(t, files...)
-		s := l.service(exports.Options{})
-		link := l.create(s)
+		l, _, link := newLink(t, newFiles(8, 1<<20)...)
 		l.origin.delay = time.Second
 		start := time.Now()
 		is.NoErr(discard(t, link, io.Discard, link.Size-450, 450)) // most of the central directory
@@ -113,9 +102,8 @@ func TestLink_LeavesMissingFilesToOtherRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		const size = 1 << 20
-		l := newLinkTest(t, newFile(size, 1), newFile(size, 2))
+		l, _, link := newLink(t, newFiles(2, size)...)
 		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
-		link := l.create(l.service(exports.Options{}))
 		l.origin.bytes.Store(0)
 		var last error
 		var ranges sync.WaitGroup
@@ -130,9 +118,7 @@ func TestLink_LeavesMissingFilesToOtherRanges(t *testing.T) {
 
 // TestLink_ParallelRangesReadEachByteOnce downloads in eight parts at a time.
 func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
-	l := newLinkTest(t, largeFiles()...)
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, _, link := newLink(t, largeFiles()...)
 
 	const parts = 8
 	size := link.Size/parts + 1
@@ -153,14 +139,13 @@ func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
 // The test is not parallel, because it measures the heap.
 func TestLink_MemoryDoesNotGrowWithParallelRanges(t *testing.T) {
 	const ranges = 64
-	for _, c := range []struct{ count, size int64 }{{4, 1 << 30}, {64, 64 << 20}, {1000, 4 << 20}, {4000, 1 << 20}} {
+	for _, c := range []struct {
+		count int
+		size  int64
+	}{{4, 1 << 30}, {64, 64 << 20}, {1000, 4 << 20}, {4000, 1 << 20}} {
 		t.Run(fmt.Sprintf("%d files", c.count), func(t *testing.T) {
-			var files []fakeFile
-			for i := range c.count {
-				files = append(files, newFile(c.size, uint64(i)))
-			}
-			l := newLinkTest(t, files...)
-			s := l.service(exports.Options{LinkRequests: ranges, MaxItems: len(files)})
+			l := newLinkTest(t, newFiles(c.count, c.size)...)
+			s := l.service(exports.Options{LinkRequests: ranges, MaxItems: c.count})
 			link := l.create(s)
 			meter := ziptest.NewHeapMeter()
 			var mu sync.Mutex
@@ -194,11 +179,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		var list []fakeFile
-		for i := range 100 {
-			list = append(list, newFile(10_000, uint64(i)))
-		}
-		l := newLinkTest(t, list...)
+		l := newLinkTest(t, newFiles(100, 10_000)...)
 		l.origin.delay = 50 * time.Millisecond
 		s := l.service(exports.Options{})
 		start := time.Now()

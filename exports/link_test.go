@@ -61,38 +61,31 @@ func (l *linkTest) service(options exports.Options) *exports.Service {
 }
 
 func (l *linkTest) create(s *exports.Service) *exports.Link {
-	l.t.Helper()
-	items, err := s.FindBatch(l.t.Context(), exports.BatchOf(l.sources...))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	link, err := s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return link
+	items := must(s.FindBatch(l.t.Context(), exports.BatchOf(l.sources...)))
+	return must(s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}}))
+}
+
+// newLink returns a link to files, and the Service that has created it.
+func newLink(t *testing.T, files ...fakeFile) (*linkTest, *exports.Service, *exports.Link) {
+	t.Helper()
+	l := newLinkTest(t, files...)
+	s := l.service(exports.Options{})
+	return l, s, l.create(s)
+}
+
+// single returns a link to the file of a source.
+func single(t *testing.T, s *exports.Service, source string) *exports.Link {
+	t.Helper()
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: source}))
+	return must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))
 }
 
 func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
-	l.t.Helper()
-	found, err := s.FindLink(l.t.Context(), token)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	link, err := found.Load(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return link
+	return must(must(s.FindLink(l.t.Context(), token)).Load(l.t.Context()))
 }
 
 func (l *linkTest) readAll(link *exports.Link) []byte {
-	l.t.Helper()
-	body, err := read(l.t.Context(), link, 0, link.Size)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return body
+	return must(read(l.t.Context(), link, 0, link.Size))
 }
 
 // renew delivers a link with another plan than before. It returns the link with that
@@ -153,8 +146,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 		if r.IntN(2) == 0 {
 			length = min(length, 2000)
 		}
-		got, err := read(t.Context(), found, offset, length)
-		is.NoErr(err)
+		got := must(read(t.Context(), found, offset, length))
 		is.True(bytes.Equal(got, want[offset:offset+length]))
 	}
 }
@@ -163,17 +155,13 @@ func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(3_000_000, 7))
 	s := l.service(exports.Options{})
-	export, err := s.Find(t.Context(), l.sources[0])
-	is.NoErr(err)
-	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
-	is.NoErr(err)
+	link := single(t, s, l.sources[0])
 	is.Equal(link.Size, int64(3_000_000))
 	is.Equal(link.FileName, "7.bin")
 	is.Equal(link.Type, "application/pdf")
 	want := contentOf(newFile(3_000_000, 7))
 	is.True(bytes.Equal(l.readAll(link), want))
-	got, err := read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99)
-	is.NoErr(err)
+	got := must(read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))
 	is.True(bytes.Equal(got, want[1_234_567:][:99]))
 }
 
@@ -206,9 +194,7 @@ func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
 
 func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
 	is := is.New(t)
-	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, s, link := newLink(t, newFile(2<<20, 1), newFile(2<<20, 2))
 	broken := newFile(2<<20, 2)
 	broken.err = exports.ErrTimeout
 	l.origin.set(fileURL(1), broken)
@@ -228,9 +214,7 @@ func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
 
 func TestLink_LyingValidatorIsNoticed(t *testing.T) {
 	is := is.New(t)
-	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, s, link := newLink(t, newFile(2<<20, 1), newFile(2<<20, 2))
 	l.readAll(link)
 	is.NoErr(s.Flush(t.Context()))
 	liar := newFile(2<<20, 3)
@@ -247,8 +231,7 @@ func TestLink_ValidatorThatStoresCannotHoldIsNone(t *testing.T) {
 		is := is.New(t)
 		file := newFile(100, 1)
 		file.validator = validator
-		l := newLinkTest(t, file)
-		link := l.create(l.service(exports.Options{}))
+		l, _, link := newLink(t, file)
 		is.True(!link.Resumable())
 		is.Equal(len(link.NotResumable), 1)
 		_, body := l.renew(link)
@@ -284,9 +267,7 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 func TestLink_RenewalCountsAsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		l := newLinkTest(t, fakeFile{})
-		s := l.service(exports.Options{})
-		link := l.create(s)
+		l, s, link := newLink(t, fakeFile{})
 		l.origin.set(fileURL(0), newFile(100, 1))
 		l.origin.delay = 10 * time.Second
 		time.Sleep(time.Hour)
@@ -304,10 +285,7 @@ func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
 		is := is.New(t)
 		l := newLinkTest(t, fakeFile{validator: validator})
 		s := l.service(exports.Options{})
-		export, err := s.Find(t.Context(), l.sources[0])
-		is.NoErr(err)
-		link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
-		is.NoErr(err)
+		link := single(t, s, l.sources[0])
 		delivered, body, err := readCurrent(t.Context(), link)
 		is.NoErr(err)
 		is.Equal(len(body), 0)
@@ -317,14 +295,10 @@ func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
 
 func TestLink_TruncatedFileIsAnError(t *testing.T) {
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{})
+	upstream, s := newUpstream(exports.Options{})
 	register(t, s, "https://x.example/a")
 	upstream.serveSized("https://x.example/a", make([]byte, 10_000), 20_000)
-	export, err := s.Find(t.Context(), "source-0")
-	is.NoErr(err)
-	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
-	is.NoErr(err)
+	link := single(t, s, "source-0")
 	_, body, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
 	is.Equal(len(body), 10_000)
@@ -334,16 +308,13 @@ func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
 	is := is.New(t)
 	weak, gone := newFile(100, 1), newFile(100, 2)
 	weak.validator = ""
-	l := newLinkTest(t, weak, gone)
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, _, link := newLink(t, weak, gone)
 	l.origin.remove(fileURL(1))
-	skipped, err := link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink})
-	is.NoErr(err)
+	skipped := must(link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink}))
 	is.Equal(len(skipped), 1)
 	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
 	l.origin.remove(fileURL(0))
-	_, err = link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink})
+	_, err := link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink})
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
@@ -399,12 +370,10 @@ func TestLink_BoundsTheRenewedPlan(t *testing.T) {
 	long := fileURL(0) + "?" + strings.Repeat("x", 8000)
 	l.origin.set(long, newFile(100, 2))
 	l.origin.remove(fileURL(0))
-	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: l.sources[0], ExportedURL: long})
-	is.NoErr(err)
-	_, _, err = readCurrent(t.Context(), link)
+	put(t, s, l.sources[0], long)
+	_, _, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, exports.ErrFailed))
-	found, err := s.FindLink(t.Context(), link.Token)
-	is.NoErr(err)
+	found := must(s.FindLink(t.Context(), link.Token))
 	is.True(found.PlanSize < 1<<20)
 }
 
@@ -417,8 +386,7 @@ func TestService_WithoutLinkStore(t *testing.T) {
 	is.True(!s.HasLinks())
 	_, err := s.FindLink(t.Context(), link.Token)
 	is.Equal(err, exports.ErrLinkNotFound)
-	items, err := s.FindBatch(t.Context(), exports.BatchOf(l.sources...))
-	is.NoErr(err)
+	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))
 	_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 	is.True(err != nil)
 	for range 2 { // facts are in memory
@@ -459,10 +427,8 @@ func TestCreateLink_SingleFileNeedsNoPath(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(10, 1))
 	s := l.service(exports.Options{})
-	item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"})
-	is.NoErr(err)
-	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true})
-	is.NoErr(err)
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"}))
+	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))
 	is.Equal(link.FileName, "1.bin")
 }
 
@@ -475,10 +441,8 @@ func TestCheck_ResumableAsTheLink(t *testing.T) {
 		l := newLinkTest(t, f)
 		s := l.service(exports.Options{})
 		is.Equal(l.create(s).Resumable(), i == 0)
-		export, err := s.Find(t.Context(), l.sources[0])
-		is.NoErr(err)
-		check, err := s.Check(t.Context(), export, 4096)
-		is.NoErr(err)
+		export := must(s.Find(t.Context(), l.sources[0]))
+		check := must(s.Check(t.Context(), export, 4096))
 		is.Equal(check.Resumable, i == 0)
 	}
 }

@@ -34,11 +34,8 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 		is := is.New(t)
 		l := newLinkTest(t, newFile(size, 1))
 		s := l.service(exports.Options{})
-		export, err := s.Find(t.Context(), l.sources[0])
-		is.NoErr(err)
-		link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
-		is.NoErr(err)
-		_, err = read(t.Context(), link, size/2, 10) // makes the block known
+		link := single(t, s, l.sources[0])
+		_, err := read(t.Context(), link, size/2, 10) // makes the block known
 		is.NoErr(err)
 		l.lie(0, 2)
 		for _, offset := range []int64{size/2 - 10, size / 2, size/2 + 20} {
@@ -96,9 +93,7 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 
 func TestLink_SmallRangesReadTheirBlocks(t *testing.T) {
 	is := is.New(t)
-	l := newLinkTest(t, newFile(256<<10, 1))
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, _, link := newLink(t, newFile(256<<10, 1))
 	for i := range int64(10) {
 		_, err := read(t.Context(), link, 10_000+i*20_000, 1)
 		is.NoErr(err)
@@ -111,15 +106,12 @@ func TestLink_SmallRangesReadTheirBlocks(t *testing.T) {
 // TestLink_PlanOfTheVersionBefore has a small file of unknown CRC with a complete header.
 func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 	is := is.New(t)
-	l := newLinkTest(t, newFile(100, 1), newFile(0, 2))
-	s := l.service(exports.Options{})
-	link := l.create(s)
+	l, s, link := newLink(t, newFile(100, 1), newFile(0, 2))
 	digest := sha256.Sum256([]byte(link.Token))
-	stored, err := l.store.FindLink(t.Context(), digest, true)
-	is.NoErr(err)
+	stored := must(l.store.FindLink(t.Context(), digest, true))
 	plan := strings.Replace(string(stored.Plan), `"streamed":true,`, "", 1)
 	is.True(plan != string(stored.Plan))
-	_, err = l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan))
+	_, err := l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan))
 	is.NoErr(err)
 	renewed, body := l.renew(l.find(s, link.Token))
 	_, contents := readZip(t, body)
@@ -141,8 +133,7 @@ func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 		token := l.create(s).Token
 		link := l.find(s, token)
 		for _, offset := range []int64{0, 10, 100_000, 256 << 10, 256<<10 + 100_000, link.Size - 300} {
-			got, err := read(t.Context(), link, offset, 200)
-			is.NoErr(err)
+			got := must(read(t.Context(), link, offset, 200))
 			is.True(bytes.Equal(got, want[offset:][:200]))
 			l.forgetFacts()
 			link = l.find(l.service(exports.Options{OpenTimeout: time.Second}), token)
@@ -159,8 +150,7 @@ func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	}
 	link := l.create(s)
 	is.Equal(len(link.Skipped), 200)
-	stored, err := l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true)
-	is.NoErr(err)
+	stored := must(l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true))
 	is.True(len(stored.Plan) < 100*1_000*12/10)
 	found := l.find(l.service(exports.Options{}), link.Token)
 	is.Equal(len(found.Skipped), 100)
@@ -171,7 +161,7 @@ func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	is.True(strings.Contains(contents["manifest.json"], `"moreSkipped": 100`))
 
 	registration := exports.Registration{SourceURL: l.sources[8], ExportedURL: fileURL(0)}
-	_, _, err = s.Register(t.Context(), registration) // stays out of later plans
+	_, _, err := s.Register(t.Context(), registration) // stays out of later plans
 	is.NoErr(err)
 	l.origin.set(fileURL(0), newFile(200, 2))
 	_, renewed := l.renew(found)
@@ -202,11 +192,8 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(4<<20, 1))
 	s := l.service(exports.Options{})
-	export, err := s.Find(t.Context(), l.sources[0])
-	is.NoErr(err)
-	link, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}, Single: true})
-	is.NoErr(err)
-	_, err = read(t.Context(), link, 2<<20, 2<<20)
+	link := single(t, s, l.sources[0])
+	_, err := read(t.Context(), link, 2<<20, 2<<20)
 	is.NoErr(err)
 	l.lie(0, 2)
 	_, err = read(t.Context(), link, 0, 2<<20)
@@ -232,12 +219,7 @@ func TestLink_AlternatingValidatorIsNone(t *testing.T) {
 func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 	for _, count := range []int{1, 3} {
 		is := is.New(t)
-		var files []fakeFile
-		for i := range count {
-			files = append(files, newFile(0, uint64(i)))
-		}
-		l := newLinkTest(t, append(files, newFile(1000, 99))...)
-		link := l.create(l.service(exports.Options{}))
+		l, _, link := newLink(t, append(newFiles(count, 0), newFile(1000, 99))...)
 		l.readAll(link)
 		l.origin.set(fileURL(count-1), newFile(500, 7))
 		_, err := read(t.Context(), link, 0, link.Size)
@@ -253,12 +235,7 @@ func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 func TestLink_LostFileEndsReadsForCRCs(t *testing.T) {
 	is := is.New(t)
 	const count, size = 40, 1 << 20
-	var files []fakeFile
-	for i := range count {
-		files = append(files, newFile(size, uint64(i)))
-	}
-	l := newLinkTest(t, files...)
-	link := l.create(l.service(exports.Options{}))
+	l, _, link := newLink(t, newFiles(count, size)...)
 	l.origin.remove(fileURL(4))
 	before := l.origin.bytes.Load()
 	_, err := read(t.Context(), link, link.Size-count*60, count*60)
@@ -269,9 +246,7 @@ func TestLink_LostFileEndsReadsForCRCs(t *testing.T) {
 func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		l := newLinkTest(t, newFile(32<<20, 1))
-		s := l.service(exports.Options{})
-		link := l.create(s)
+		_, _, link := newLink(t, newFile(32<<20, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -300,9 +275,8 @@ func TestCreateLink_BoundsThePlan(t *testing.T) {
 		for i := range items {
 			items[i].Path = strings.Repeat("é", 1000) // stored as what was asked for, and in the name
 		}
-		items, err := s.FindBatch(t.Context(), items)
-		is.NoErr(err)
-		_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
+		items = must(s.FindBatch(t.Context(), items))
+		_, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 		return err
 	}
 	is.NoErr(create(300))

@@ -24,16 +24,13 @@ func TestPut_KeepsNameAndOwner(t *testing.T) {
 		export, _, err := s.Register(t.Context(), r)
 		return export, err
 	}
-	export, err := put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true})
-	is.NoErr(err)
+	export := must(put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true}))
 	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"a.pdf", "key 1"})
-	export, err = put(exports.Registration{By: "key 1", OwnOnly: true})
-	is.NoErr(err)
+	export = must(put(exports.Registration{By: "key 1", OwnOnly: true}))
 	is.Equal(export.FileName, "a.pdf") // the previous one
-	_, err = put(exports.Registration{By: "key 2", OwnOnly: true})
+	_, err := put(exports.Registration{By: "key 2", OwnOnly: true})
 	is.Equal(err, exports.ErrNotOwner)
-	export, err = put(exports.Registration{By: "key 2", FileName: new(" ")})
-	is.NoErr(err)
+	export = must(put(exports.Registration{By: "key 2", FileName: new(" ")}))
 	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"", "key 2"})
 	_, err = put(exports.Registration{By: "a\x00"})
 	is.True(errors.Is(err, exports.ErrInvalid))
@@ -56,8 +53,7 @@ func TestList_ValidatesFilter(t *testing.T) {
 		{"source-10", exports.Range{Limit: 2}, 2, true}, // of 10, 100 and 101
 		{strings.Repeat("ä", exports.MaxURLLength), exports.Range{}, 0, false},
 	} {
-		page, err := s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows)
-		is.NoErr(err)
+		page := must(s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows))
 		is.Equal(len(page.Exports), test.count)
 		is.Equal(page.More, test.more)
 	}
@@ -65,18 +61,16 @@ func TestList_ValidatesFilter(t *testing.T) {
 		_, err := s.List(t.Context(), exports.Filter{Contains: text}, exports.Range{})
 		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "q "))
 	}
-	first, err := s.Get(t.Context(), 1)
-	is.NoErr(err)
+	first := must(s.Get(t.Context(), 1))
 	is.Equal(first.SourceURL, "source-0")
-	_, err = s.Get(t.Context(), 103)
+	_, err := s.Get(t.Context(), 103)
 	is.Equal(err, exports.ErrNotFound)
 }
 
 func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	upstream := newFakeUpstream()
-	s := newService(upstream, exports.Options{})
+	upstream, s := newUpstream(exports.Options{})
 	open := func(file exports.File, content string) func(context.Context) (*exports.File, error) {
 		return func(context.Context) (*exports.File, error) {
 			file.Body = io.NopCloser(bytes.NewReader([]byte(content)))
@@ -85,14 +79,13 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	}
 	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
 	upstream.handle(export.ExportedURL, open(exports.File{Size: 7, Type: "application/pdf", Validator: "v"}, "content"))
-	check, err := s.Check(t.Context(), export, 3)
-	is.NoErr(err)
+	check := must(s.Check(t.Context(), export, 3))
 	is.Equal([]any{check.Name, check.Size, check.Type, check.Body}, []any{"plan.pdf", int64(7), "application/pdf", nil})
 	is.True(!check.Resumable) // its Opener cannot read parts
 	is.Equal(upstream.open.Load(), int64(0))
 
 	upstream.handle(export.ExportedURL, open(exports.File{Size: 8, Validator: "v"}, "content"))
-	_, err = s.Check(t.Context(), export, 100)
+	_, err := s.Check(t.Context(), export, 100)
 	is.True(errors.Is(err, exports.ErrFailed)) // truncated
 	is.Equal(upstream.open.Load(), int64(0))
 
@@ -100,8 +93,7 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
 	for validator, resumable := range map[string]bool{"v": true, "": false} {
 		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
-		check, err = s.Check(t.Context(), export, 3)
-		is.NoErr(err)
+		check = must(s.Check(t.Context(), export, 3))
 		is.Equal(check.Resumable, resumable)
 	}
 	is.NoErr(s.Flush(t.Context()))

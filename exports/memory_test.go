@@ -36,11 +36,9 @@ func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
 				}
 				s := newService(upstream, exports.Options{})
 				sources := register(t, s, urls...)
-				items, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
-				is.NoErr(err)
+				items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))
 				meter := ziptest.NewHeapMeter()
-				batch, err := s.OpenBatch(t.Context(), items)
-				is.NoErr(err)
+				batch := must(s.OpenBatch(t.Context(), items))
 				defer batch.Close()
 				is.NoErr(batch.WriteZip(meter, nil))
 				if skipped := batch.Skipped(); len(skipped) > 0 {

@@ -201,6 +201,14 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 
 func (b *fakeBody) Close() error { return nil }
 
+// newFiles returns files of equal size.
+func newFiles(count int, size int64) (files []fakeFile) {
+	for i := range count {
+		files = append(files, newFile(size, uint64(i)))
+	}
+	return files
+}
+
 // newFile returns a file with a validator.
 func newFile(size int64, seed uint64) fakeFile {
 	return fakeFile{size: size, seed: seed, validator: fmt.Sprintf(`"%d-%d"`, size, seed), name: fmt.Sprintf("%d.bin", seed)}

@@ -39,14 +39,11 @@ func TestService_PublicURL(t *testing.T) {
 			Openers: []exports.Opener{store, newFakeUpstream()}, OpenTimeout: 10 * time.Millisecond,
 		}))
 		sources := register(t, s, "store://files.example/a", "https://x.example/b")
-		items, err := s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...))
-		is.NoErr(err)
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...)))
 
-		public, err := s.PublicURL(t.Context(), items[0], nil)
-		is.NoErr(err)
+		public := must(s.PublicURL(t.Context(), items[0], nil))
 		is.Equal(public, "https://files.example/a?signed")
-		public, err = s.PublicURL(t.Context(), items[1], nil)
-		is.NoErr(err)
+		public = must(s.PublicURL(t.Context(), items[1], nil))
 		is.Equal(public, "https://x.example/b")
 		urls, skipped, err := s.PublicURLs(t.Context(), items, nil)
 		is.NoErr(err)
@@ -86,8 +83,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	s := must(exports.NewService(l.store, &exports.Options{
 		Openers: []exports.Opener{privateOrigin{l.origin}}, LinkServed: 2, Now: func() time.Time { return now },
 	}))
-	items, err := s.FindBatch(t.Context(), exports.BatchOf(l.sources...))
-	is.NoErr(err)
+	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))
 	owned := func(owner byte) exports.PrivateURL {
 		return func(ctx context.Context, item exports.BatchItem) (string, error) {
 			link, err := s.ShareLink(ctx, item, exports.Digest{owner}, "client")
@@ -98,9 +94,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 		}
 	}
 	url := func(item int, owner byte) string {
-		url, err := s.PublicURL(t.Context(), items[item], owned(owner))
-		is.NoErr(err)
-		return url
+		return must(s.PublicURL(t.Context(), items[item], owned(owner)))
 	}
 	first := url(0, 1)
 	is.Equal(url(0, 1), first)
@@ -112,8 +106,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.Equal(len(skipped), 1)
 	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
 
-	found, err := s.FindLink(t.Context(), first)
-	is.NoErr(err)
+	found := must(s.FindLink(t.Context(), first))
 	is.Equal(found.Owner, exports.Digest{1})
 	for range 2 {
 		l.readAll(l.find(s, first))
@@ -128,8 +121,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 
 	given := url(1, 1)
 	is.NoErr(s.AssignTenant(t.Context(), "other"))
-	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: l.sources[1], ExportedURL: fileURL(1)})
-	is.NoErr(err)
+	put(t, s, l.sources[1], fileURL(1))
 	is.True(url(1, 1) != given) // which is now a link of the other tenant
 
 	// Without links there is no URL.
@@ -163,13 +155,9 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
 		},
 	}))
-	items, err := s.FindBatch(t.Context(), exports.BatchOf(source))
-	is.NoErr(err)
-	s.Resolve(t.Context(), items)
-	link, err := s.ShareLink(t.Context(), items[0], exports.Digest{}, "")
-	is.NoErr(err)
+	link := must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))
 	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
-	_, _, err = readCurrent(t.Context(), link)
+	_, _, err := readCurrent(t.Context(), link)
 	is.NoErr(err)
 	is.Equal(asked, []string{source, source})
 }
@@ -184,13 +172,9 @@ func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	origin.set("https://files.example/b", b)
 	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
 	share := func(u string) *exports.Link {
-		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: u})
-		is.NoErr(err)
-		item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"})
-		is.NoErr(err)
-		link, err := s.ShareLink(t.Context(), item, exports.Digest{}, "")
-		is.NoErr(err)
-		return link
+		put(t, s, "s", u)
+		item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))
+		return must(s.ShareLink(t.Context(), item, exports.Digest{}, ""))
 	}
 	first := share("https://files.example/a")
 	share("https://files.example/b")
@@ -217,14 +201,12 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 	registration.PublicOnly = true
 	_, _, err = s.Register(t.Context(), registration)
 	is.Equal(err, exports.ErrPrivate)
-	item, err := s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"})
-	is.NoErr(err)
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))
 	url, err := s.PublicURL(t.Context(), item, func(context.Context, exports.BatchItem) (string, error) { return "link", nil })
 	is.NoErr(err)
 	is.Equal(url, "link")
 	item.Export.ExportedURL = "https://elsewhere.example/a.pdf"
-	url, err = s.PublicURL(t.Context(), item, nil)
-	is.NoErr(err)
+	url = must(s.PublicURL(t.Context(), item, nil))
 	is.Equal(url, item.Export.ExportedURL)
 	item.Export.ExportedURL = "s3://removed/a.pdf"
 	_, err = s.PublicURL(t.Context(), item, nil)
@@ -249,12 +231,7 @@ func TestShareLink_OfAnotherSignature(t *testing.T) {
 		},
 	}))
 	share := func(source string) *exports.Link {
-		items, err := s.FindBatch(t.Context(), exports.BatchOf(source))
-		is.NoErr(err)
-		s.Resolve(t.Context(), items)
-		link, err := s.ShareLink(t.Context(), items[0], exports.Digest{}, "")
-		is.NoErr(err)
-		return link
+		return must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))
 	}
 	share("https://cad.example/7?signature=first")
 	valid = "?signature=second" // the first has expired

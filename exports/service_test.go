@@ -36,8 +36,7 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	is.NoErr(err)
 	is.True(!created)
 	is.Equal(export, exports.Export{ID: 1, SourceURL: "src", ExportedURL: "http://x.example/b?q", FileName: " name ", CreatedAt: at, UpdatedAt: at.Add(time.Hour)})
-	found, err := s.Find(t.Context(), "\tsrc ")
-	is.NoErr(err)
+	found := must(s.Find(t.Context(), "\tsrc "))
 	is.Equal(found, export)
 
 	is.NoErr(s.Remove(t.Context(), export.ID))
@@ -116,8 +115,7 @@ func TestFindBatch_RejectsInvalidSources(t *testing.T) {
 func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		upstream := newFakeUpstream()
-		s := newService(upstream, exports.Options{OpenTimeout: 30 * time.Millisecond})
+		upstream, s := newUpstream(exports.Options{OpenTimeout: 30 * time.Millisecond})
 		upstream.handle("https://x.example/long", func(ctx context.Context) (*exports.File, error) {
 			r, w := io.Pipe()
 			go func() {
@@ -130,10 +128,8 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 			return &exports.File{Body: r, Size: -1}, nil
 		})
 		sources := register(t, s, "https://x.example/long")
-		export, err := s.Find(t.Context(), sources[0])
-		is.NoErr(err)
-		file, err := s.Open(t.Context(), export)
-		is.NoErr(err)
+		export := must(s.Find(t.Context(), sources[0]))
+		file := must(s.Open(t.Context(), export))
 		content, err := io.ReadAll(file.Body)
 		is.NoErr(err) // the download outlives the timeout
 		is.Equal(string(content), "xxxxx")
