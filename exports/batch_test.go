@@ -331,24 +331,3 @@ func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 	_, _, err = downloadBatch(t, s, sources)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // found within it
 }
-
-// TestBatch_SlowErrorsAreNoTimeouts has many files before one that exists whose upstream
-// takes a while to say that they do not.
-func TestBatch_SlowErrorsAreNoTimeouts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		upstream, s := newUpstream(exports.Options{})
-		var urls []string
-		for i := range 40 {
-			urls = append(urls, fmt.Sprintf("https://x.example/%d", i))
-			upstream.handle(urls[i], func(context.Context) (*exports.File, error) {
-				time.Sleep(1100 * time.Millisecond)
-				return nil, exports.ErrGone
-			})
-		}
-		upstream.serve("https://x.example/last", []byte("content"))
-		_, skipped, err := downloadBatch(t, s, register(t, s, append(urls, "https://x.example/last")...))
-		is.NoErr(err)
-		is.Equal(len(skipped), 40)
-	})
-}

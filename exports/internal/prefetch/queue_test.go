@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,12 @@ func testConfig() Config {
 
 func noWait() {}
 
+// bubble runs a test with an upstream on a simulated clock.
+func bubble(t *testing.T, test func(t *testing.T, is *is.I, u *fakeUpstream)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, is.New(t), new(fakeUpstream)) })
+}
+
 // next returns the next file of a queue, which must not fail.
 func next(is *is.I, q *Queue[*fakeFile]) Result[*fakeFile] {
 	is.Helper()
@@ -93,9 +100,7 @@ func contentOf(is *is.I, file Result[*fakeFile]) []byte {
 }
 
 func TestQueue_YieldsFilesInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		errGone := errors.New("gone")
 		var jobs []Job[*fakeFile]
 		for i := range 100 {
@@ -135,9 +140,7 @@ func TestQueue_LimitsFilesInFlight(t *testing.T) {
 		8: {8, 1},
 	} {
 		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
-				var u fakeUpstream
+			bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 				inFlight, most := make([]atomic.Int64, hosts+1), make([]atomic.Int64, hosts+1) // by host; the last is overall
 				var jobs []Job[*fakeFile]
 				for i := range 48 {
@@ -169,13 +172,8 @@ func TestQueue_LimitsFilesInFlight(t *testing.T) {
 }
 
 func TestQueue_CompleteFilesReleaseTheirConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
-		var jobs []Job[*fakeFile]
-		for range 12 {
-			jobs = append(jobs, u.file("a", "small", 0))
-		}
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
+		jobs := slices.Repeat([]Job[*fakeFile]{u.file("a", "small", 0)}, 12)
 		q := New(t.Context(), testConfig(), jobs)
 		synctest.Wait()
 		is.Equal(u.opened.Load(), int64(12)) // 6 at a time
@@ -188,14 +186,9 @@ func TestQueue_CompleteFilesReleaseTheirConnection(t *testing.T) {
 // TestQueue_FollowsConcurrency has a host that allows more files after the first, and
 // then fewer.
 func TestQueue_FollowsConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		u.perHost.Store(1)
-		var jobs []Job[*fakeFile]
-		for range 40 {
-			jobs = append(jobs, u.file("a", strings.Repeat("x", 2*PrefixSize), time.Second))
-		}
+		jobs := slices.Repeat([]Job[*fakeFile]{u.file("a", strings.Repeat("x", 2*PrefixSize), time.Second)}, 40)
 		q := New(t.Context(), testConfig(), jobs)
 		defer q.Close()
 		u.perHost.Store(10)
@@ -214,9 +207,7 @@ func TestQueue_FollowsConcurrency(t *testing.T) {
 
 // A file larger than its prefix holds its connection until it is consumed.
 func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		large := strings.Repeat("x", 2*PrefixSize)
 		jobs := []Job[*fakeFile]{u.file("a", large, 0), u.file("a", large, 0), u.file("a", "small", 0), u.file("b", "small", 0)}
 		u.perHost.Store(2)
@@ -234,9 +225,7 @@ func TestQueue_LargeFilesHoldTheirConnection(t *testing.T) {
 }
 
 func TestQueue_BudgetIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		config := testConfig()
 		config.Budget = NewBudget(2*PrefixSize + 8*smallPrefix)
 		left := config.Budget.left
@@ -264,9 +253,7 @@ func TestQueue_BudgetIsShared(t *testing.T) {
 // Files of unknown size have the memory for a small prefix while they are opened, so
 // that the latency of all files of many queues passes at a time.
 func TestQueue_OpensFilesOfManyQueuesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		config := testConfig()
 		config.Budget = NewBudget(40 << 20)
 		var jobs []Job[*fakeFile]
@@ -289,9 +276,7 @@ func TestQueue_OpensFilesOfManyQueuesAtOnce(t *testing.T) {
 }
 
 func TestBudget_CountsWhatAFileNeeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		config := testConfig()
 		large := strings.Repeat("x", PrefixSize+1)
 		jobs := []Job[*fakeFile]{u.file("a", large, time.Second), u.file("a", large, 0), u.file("a", "x", time.Hour)}
@@ -311,9 +296,7 @@ func TestBudget_CountsWhatAFileNeeds(t *testing.T) {
 func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 	for name, size := range map[string]int{"files of 100 KB": 100_000, "files of 1 MiB": PrefixSize, "larger files": PrefixSize + 1} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
-				var u fakeUpstream
+			bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 				config := testConfig()
 				content := strings.Repeat("x", size)
 				var jobs []Job[*fakeFile]
@@ -363,10 +346,8 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 	for name, hosts := range map[string]int{"one host": 1, "many hosts": 200} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 				var tried atomic.Int64
-				var u fakeUpstream
 				var jobs []Job[*fakeFile]
 				for i := range 200 {
 					jobs = append(jobs, u.job(fmt.Sprint(i%hosts), func(ctx context.Context) (*fakeFile, error) {
@@ -393,15 +374,15 @@ func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 	}
 }
 
-func TestQueue_FastErrorsDoNotStopIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+// TestQueue_ErrorsDoNotStopIt has an upstream that takes a while to say that files are gone.
+func TestQueue_ErrorsDoNotStopIt(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		errGone := errors.New("gone")
-		var u fakeUpstream
-		var jobs []Job[*fakeFile]
-		for range 100 {
-			jobs = append(jobs, u.job("a", func(context.Context) (*fakeFile, error) { return nil, errGone }))
-		}
+		gone := u.job("a", func(context.Context) (*fakeFile, error) {
+			time.Sleep(1100 * time.Millisecond)
+			return nil, errGone
+		})
+		jobs := slices.Repeat([]Job[*fakeFile]{gone}, 100)
 		q := New(t.Context(), testConfig(), append(jobs, u.file("a", "ok", 0)))
 		defer q.Close()
 		for range jobs {
@@ -422,9 +403,7 @@ func (trickle) Read(p []byte) (int, error) {
 }
 
 func TestQueue_SlowFileIsYieldedAfterTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.job("a", func(context.Context) (*fakeFile, error) {
 			return &fakeFile{Reader: trickle{}, length: -1}, nil
 		})})
@@ -454,9 +433,7 @@ func TestQueue_ReopensIdleFile(t *testing.T) {
 		"short wait, can be idle": {true, time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
-				var u fakeUpstream
+			bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 				waits := u.job("a", func(context.Context) (*fakeFile, error) {
 					var body io.Reader = strings.NewReader(content)
 					if u.opened.Load() == 1 && c.want == 2 { // the first file is open too
@@ -478,9 +455,7 @@ func TestQueue_ReopensIdleFile(t *testing.T) {
 }
 
 func TestQueue_ReopensFileThatFailsBeforeItsTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		content := bytes.Repeat([]byte("x"), PrefixSize+100)
 		job := u.job("a", func(context.Context) (*fakeFile, error) {
 			var body io.Reader = bytes.NewReader(content)
@@ -538,9 +513,7 @@ func TestQueue_PanicFailsTheFile(t *testing.T) {
 }
 
 func TestQueue_Rest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		jobs := []Job[*fakeFile]{
 			u.file("a", "first", 0), u.file("a", "second", 100*time.Millisecond),
 			u.job("a", func(context.Context) (*fakeFile, error) { return nil, io.ErrNoProgress }),
@@ -571,13 +544,8 @@ func TestQueue_Rest(t *testing.T) {
 }
 
 func TestQueue_CloseEndsWorkers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
-		jobs := []Job[*fakeFile]{u.file("a", "ok", 0)}
-		for range 30 {
-			jobs = append(jobs, u.file("a", "late", time.Hour))
-		}
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
+		jobs := append([]Job[*fakeFile]{u.file("a", "ok", 0)}, slices.Repeat([]Job[*fakeFile]{u.file("a", "late", time.Hour)}, 30)...)
 		start := time.Now()
 		q := New(t.Context(), testConfig(), jobs)
 		next(is, q)
@@ -588,14 +556,9 @@ func TestQueue_CloseEndsWorkers(t *testing.T) {
 }
 
 func TestQueue_ContextEndsAllFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var u fakeUpstream
-		var jobs []Job[*fakeFile]
-		for range 30 {
-			jobs = append(jobs, u.file("a", "late", time.Hour))
-		}
+		jobs := slices.Repeat([]Job[*fakeFile]{u.file("a", "late", time.Hour)}, 30)
 		q := New(ctx, testConfig(), jobs)
 		defer q.Close()
 		time.AfterFunc(time.Second, cancel)
@@ -608,9 +571,7 @@ func TestQueue_ContextEndsAllFiles(t *testing.T) {
 
 // TestQueue_OneTimeoutDoesNotStopIt has a host that serves one file at a time.
 func TestQueue_OneTimeoutDoesNotStopIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		var u fakeUpstream
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
 		jobs := []Job[*fakeFile]{u.job("host", func(context.Context) (*fakeFile, error) {
 			time.Sleep(20 * time.Second)
 			return nil, context.DeadlineExceeded
