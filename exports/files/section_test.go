@@ -49,15 +49,14 @@ func TestOpener_Stat(t *testing.T) {
 	is := is.New(t)
 	_, o := newDir(t)
 	file := stat(t, o)
-	opened, err := o.Open(t.Context(), parse(t, fileURL))
-	is.NoErr(err)
+	opened := must(o.Open(t.Context(), parse(t, fileURL)))
 	is.NoErr(opened.Body.Close())
 	opened.Body = nil
 	is.Equal(file, opened)
 	is.Equal(file.Size, int64(len(fileContent)))
 	is.True(file.Validator != "") // although the file is new
 
-	_, err = o.Stat(t.Context(), parse(t, "https://example.com/none"))
+	_, err := o.Stat(t.Context(), parse(t, "https://example.com/none"))
 	is.True(errors.Is(err, exports.ErrGone))
 	is.True(errors.Is(err, exports.ErrFailed))
 	_, err = o.Stat(t.Context(), parse(t, "https://example.com/"))
@@ -80,8 +79,7 @@ func TestOpener_OpenRange(t *testing.T) {
 				for length := range len(fileContent) + 1 - offset {
 					body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, int64(offset), int64(length)))
 					is.NoErr(err)
-					content, err := io.ReadAll(body)
-					is.NoErr(err)
+					content := must(io.ReadAll(body))
 					is.Equal(string(content), fileContent[offset:offset+length])
 					is.NoErr(body.Close())
 				}
@@ -113,39 +111,27 @@ func (f unseekableFS) Open(name string) (fs.File, error) {
 
 // changes are all ways in which a local file may change. None changes the
 // modification time of the directory entry alone.
-var changes = map[string]func(t *testing.T, name string){
-	"overwritten": func(t *testing.T, name string) { overwrite(t, name) },
-	"overwritten, same time": func(t *testing.T, name string) {
+var changes = map[string]func(name string) error{
+	"overwritten": func(name string) error { return overwrite(name, "abcdefghij") },
+	"overwritten, same time": func(name string) error {
 		info, err := os.Stat(name)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		overwrite(t, name)
-		if err := os.Chtimes(name, info.ModTime(), info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
+		return errors.Join(overwrite(name, "abcdefghij"), os.Chtimes(name, info.ModTime(), info.ModTime()))
 	},
-	"truncated": func(t *testing.T, name string) {
-		if err := os.Truncate(name, 6); err != nil {
-			t.Fatal(err)
-		}
-	},
-	"grown": func(t *testing.T, name string) {
-		if err := os.Truncate(name, 20); err != nil {
-			t.Fatal(err)
-		}
-	},
+	"truncated": func(name string) error { return os.Truncate(name, 6) },
+	"grown":     func(name string) error { return os.Truncate(name, 20) },
 }
 
-// overwrite changes the content of a file, but not its size.
-func overwrite(t *testing.T, name string) {
-	t.Helper()
-	is := is.New(t)
+// overwrite changes the content of a file to one of the same size.
+func overwrite(name, content string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	is.NoErr(err)
-	defer f.Close()
-	_, err = f.WriteString("abcdefghij")
-	is.NoErr(err)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	return errors.Join(err, f.Close())
 }
 
 func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
@@ -153,24 +139,24 @@ func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			is := is.New(t)
 			path, o := newDir(t)
 			file := stat(t, o)
-			change(t, path)
+			is.NoErr(change(path))
 			_, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 5))
-			is.New(t).True(errors.Is(err, exports.ErrChanged))
+			is.True(errors.Is(err, exports.ErrChanged))
 		})
 		t.Run(name+" during the read", func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			path, o := newDir(t)
-			body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(stat(t, o), 1, 9))
-			is.NoErr(err)
+			body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(stat(t, o), 1, 9)))
 			defer body.Close()
 			first := make([]byte, 3)
-			_, err = io.ReadFull(body, first)
+			_, err := io.ReadFull(body, first)
 			is.NoErr(err)
 			is.Equal(string(first), fileContent[1:4])
-			change(t, path)
+			is.NoErr(change(path))
 			rest, err := io.ReadAll(body)
 			is.True(errors.Is(err, exports.ErrChanged))
 			is.Equal(len(rest), 0)
@@ -183,8 +169,7 @@ func TestOpener_OpenRangeOfReplacedFile(t *testing.T) {
 	is := is.New(t)
 	path, o := newDir(t)
 	file := stat(t, o)
-	body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 10))
-	is.NoErr(err)
+	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 10)))
 	defer body.Close()
 	replacement := filepath.Join(filepath.Dir(path), "b")
 	write(t, replacement, "abcdefghij", file.Modified)
@@ -211,11 +196,7 @@ func TestOpener_StatDuringChanges(t *testing.T) {
 	contents := make(map[string]string)
 	for i := range 20 {
 		content := strings.Repeat(string(rune('A'+i)), 10)
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		is.NoErr(err)
-		_, err = f.WriteString(content)
-		is.NoErr(err)
-		is.NoErr(f.Close())
+		is.NoErr(overwrite(path, content))
 		file := stat(t, o)
 		is.True(file.Validator != "")
 		is.Equal(contents[file.Validator], "")
@@ -246,11 +227,10 @@ func TestOpener_OpenRangeContextEnds(t *testing.T) {
 	_, o := newDir(t)
 	file := stat(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
-	body, err := o.OpenRange(ctx, parse(t, fileURL), rangeOf(file, 0, 10))
-	is.NoErr(err)
+	body := must(o.OpenRange(ctx, parse(t, fileURL), rangeOf(file, 0, 10)))
 	defer body.Close()
 	cancel()
-	_, err = body.Read(make([]byte, 1))
+	_, err := body.Read(make([]byte, 1))
 	is.True(errors.Is(err, context.Canceled))
 	is.True(errors.Is(err, exports.ErrFailed))
 	_, err = o.OpenRange(ctx, parse(t, fileURL), rangeOf(file, 0, 10))
@@ -264,8 +244,7 @@ func TestOpener_OpenRangeOfTruncatedFile(t *testing.T) {
 	info := &fstest.MapFile{Data: []byte("content"), ModTime: time.Now().Add(-time.Hour)}
 	o := newOpener(t, "https://example.com/", truncatedFS{info})
 	file := stat(t, o)
-	body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 1, 6))
-	is.NoErr(err)
+	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 1, 6)))
 	content, err := io.ReadAll(body)
 	is.Equal(string(content), "ont")
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))

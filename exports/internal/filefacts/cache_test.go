@@ -76,6 +76,7 @@ func newFactTest(t *testing.T, size int) *factTest {
 	}
 	now := func() time.Time { return f.clock }
 	f.process, f.other = New(f.store, now, errChanged), New(f.store, now, errChanged)
+	t.Cleanup(func() { f.process.Flush(context.Background()) })
 	return f
 }
 
@@ -190,14 +191,12 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	_, err = find()
 	is.True(errors.Is(err, errChanged))
 	is.Equal(f.confirm(f.process).Revision(), int64(1))
-	f.flush(f.process)
 }
 
 func TestCache_RevisionOutlivesTheVersion(t *testing.T) {
 	f := newFactTest(t, 5)
 	f.confirm(f.process).Invalidate()
 	is.New(t).Equal(f.process.Confirm(Key{1}, "w", 5).Revision(), int64(1))
-	f.flush(f.process)
 }
 
 // TestCache_PlanHasALaterRevision has a plan of another process, which has seen content
@@ -213,7 +212,6 @@ func TestCache_PlanHasALaterRevision(t *testing.T) {
 	is.Equal(found.Revision(), int64(1))
 	_, known := found.CRC()
 	is.True(!known)
-	f.flush(f.process)
 }
 
 // TestCache_StoreHasAnEarlierRevision has content that this process has found to be wrong.
@@ -229,7 +227,6 @@ func TestCache_StoreHasAnEarlierRevision(t *testing.T) {
 	is.NoErr(f.process.Load(t.Context(), []Key{{1}}))
 	_, known := fact.CRC()
 	is.True(!known)
-	f.flush(f.process)
 }
 
 func TestCache_ProcessesAddToEachOther(t *testing.T) {
@@ -423,7 +420,6 @@ func TestFact_SetCRCInvalidatesAnother(t *testing.T) {
 	is.True(!known)
 	fact.SetCRC(9) // by who still reads the version before
 	is.Equal(f.confirm(f.process), next)
-	f.flush(f.process)
 }
 
 func TestCache_WritesWhatIsNew(t *testing.T) {
