@@ -83,64 +83,43 @@ func copyURL(ctx context.Context, client *http.Client, w io.Writer, u string) er
 	return err
 }
 
-// compareBatch compares a batch over HTTP with a server that writes the files with
-// serve.
+// compareBatch runs a benchmark that compares a batch over HTTP with a server that writes
+// the files with serve.
 func compareBatch(b *testing.B, c batchCase, name string, serve func(context.Context, *http.Client, io.Writer, []string) error) {
-	urls := c.startOrigins(b)
-	upstream := newHTTPClient(b)
-	baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/zip")
-		if err := serve(r.Context(), upstream, w, urls); err != nil {
-			panic(http.ErrAbortHandler)
+	b.Run(c.String(), func(b *testing.B) {
+		if once() {
+			c.files, c.size = min(c.files, 16), min(c.size, 16*miB)
 		}
+		urls := c.startOrigins(b)
+		upstream := newHTTPClient(b)
+		baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/zip")
+			if err := serve(r.Context(), upstream, w, urls); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
+		client, body := newHTTPClient(b), itemsOf(urls)
+		batch := posting(client, batchURL, body)
+		must(batch(b.Context())) // what is known from now on is part of the case
+		compare(b, name, c.total(), posting(client, baselineURL, body), batch)
 	})
-	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
-	client, body := newHTTPClient(b), itemsOf(urls)
-	download := func(u string) download {
-		return func(ctx context.Context) (int64, error) {
-			var n counter
-			err := post(ctx, client, u, body, &n)
-			return int64(n), err
-		}
-	}
-	if _, err := download(batchURL)(b.Context()); err != nil { // what is known from now on is part of the case
-		b.Fatal(err)
-	}
-	compare(b, name, c.total(), download(baselineURL), download(batchURL))
 }
 
 // BenchmarkBatch compares a batch with a serial loop of http.Get and archive/zip
 // without compression.
 func BenchmarkBatch(b *testing.B) {
-	for _, c := range []batchCase{
-		{files: 100, size: miB},
-		{files: 4, size: 256 * miB},
-		{files: 50, size: 100 * kiB, delay: 50 * time.Millisecond},
-		{files: 1000, size: kiB, delay: 5 * time.Millisecond},
-	} {
-		b.Run(c.String(), func(b *testing.B) {
-			if once() {
-				c.files, c.size = min(c.files, 16), min(c.size, 16*miB)
-			}
-			compareBatch(b, c, "serial", writeSerially)
-		})
-	}
+	compareBatch(b, batchCase{files: 100, size: miB}, "serial", writeSerially)
+	compareBatch(b, batchCase{files: 4, size: 256 * miB}, "serial", writeSerially)
+	compareBatch(b, batchCase{files: 50, size: 100 * kiB, delay: 50 * time.Millisecond}, "serial", writeSerially)
+	compareBatch(b, batchCase{files: 1000, size: kiB, delay: 5 * time.Millisecond}, "serial", writeSerially)
 }
 
 // BenchmarkBatch_KnownCRCs compares a batch of files whose CRCs are remembered with a
 // serial copy of the files without a zip.
 func BenchmarkBatch_KnownCRCs(b *testing.B) {
-	for _, c := range []batchCase{
-		{files: 100, size: miB, tagged: true},
-		{files: 4, size: 256 * miB, tagged: true},
-	} {
-		b.Run(c.String(), func(b *testing.B) {
-			if once() {
-				c.files, c.size = min(c.files, 16), min(c.size, 16*miB)
-			}
-			compareBatch(b, c, "copy", copySerially)
-		})
-	}
+	compareBatch(b, batchCase{files: 100, size: miB, tagged: true}, "copy", copySerially)
+	compareBatch(b, batchCase{files: 4, size: 256 * miB, tagged: true}, "copy", copySerially)
 }
 
 // BenchmarkBatch_FirstByte compares the time to the first byte of a batch with that of

@@ -132,8 +132,7 @@ func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
 	is := is.New(b)
-	service, err := exports.NewService(store, &options)
-	is.NoErr(err)
+	service := must(exports.NewService(store, &options))
 	for _, u := range urls {
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue
@@ -214,6 +213,15 @@ func post(ctx context.Context, client *http.Client, u string, body any, w io.Wri
 	return err
 }
 
+// posting returns a download that posts a body.
+func posting(client *http.Client, u string, body any) download {
+	return func(ctx context.Context) (int64, error) {
+		var n counter
+		err := post(ctx, client, u, body, &n)
+		return int64(n), err
+	}
+}
+
 type item struct {
 	Source string `json:"sourceFileUrl"`
 }
@@ -247,15 +255,8 @@ func BenchmarkFile(b *testing.B) {
 	}
 	compareWith := func(b *testing.B, name, baselineURL, apiURL, source string) {
 		client := newHTTPClient(b)
-		compare(b, name, int64(size), func(ctx context.Context) (int64, error) {
-			var n counter
-			err := post(ctx, client, baselineURL, item{source}, &n)
-			return int64(n), err
-		}, func(ctx context.Context) (int64, error) {
-			var n counter
-			err := post(ctx, client, apiURL+"/viewer/exports/download", item{source}, &n)
-			return int64(n), err
-		})
+		ours := posting(client, apiURL+"/viewer/exports/download", item{source})
+		compare(b, name, int64(size), posting(client, baselineURL, item{source}), ours)
 	}
 	b.Run("256MiB/fetched", func(b *testing.B) {
 		u := fmt.Sprintf("%s/%d/0s/plan.bin", startSizedOrigin(b), size)
@@ -276,11 +277,9 @@ func BenchmarkFile(b *testing.B) {
 			defer file.Close()
 			http.ServeContent(w, r, "plan.bin", time.Time{}, file)
 		})
-		root, err := os.OpenRoot(filepath.Dir(name))
-		is.NoErr(err)
+		root := must(os.OpenRoot(filepath.Dir(name)))
 		b.Cleanup(func() { root.Close() })
-		opener, err := files.New(u[:strings.LastIndexByte(u, '/')], root.FS())
-		is.NoErr(err)
+		opener := must(files.New(u[:strings.LastIndexByte(u, '/')], root.FS()))
 		compareWith(b, "ServeContent", baselineURL, startAPI(b, newService(b, memory.New().Exports(), []string{u}, exports.Options{Openers: []exports.Opener{opener}})), u)
 	})
 }

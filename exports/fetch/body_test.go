@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -47,8 +45,7 @@ func TestBody_WrongContentLength(t *testing.T) {
 		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n1234567890")
 		})
-		content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
-		is.NoErr(err)
+		content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
 		is.Equal(content, "12345") // Content-Length bytes
 	})
 	t.Run("none", func(t *testing.T) {
@@ -58,11 +55,9 @@ func TestBody_WrongContentLength(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n1234567890")
 		})
 		c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-		file, err := c.open(t, baseURL)
-		is.NoErr(err)
+		file := must(c.open(t, baseURL))
 		is.Equal(file.Size, int64(-1))
-		content, err := io.ReadAll(file.Body)
-		is.NoErr(err)
+		content := must(io.ReadAll(file.Body))
 		is.Equal(string(content), "1234567890")
 	})
 }
@@ -117,8 +112,7 @@ func TestBody_SlowReader(t *testing.T) {
 		c := newPipeClient(t, fetch.Options{IdleTimeout: 20 * time.Millisecond}, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<20))
 		})
-		file, err := c.open(t, pipeURL)
-		is.NoErr(err)
+		file := must(c.open(t, pipeURL))
 		time.Sleep(100 * time.Millisecond)
 		n, err := io.Copy(io.Discard, file.Body)
 		is.NoErr(err) // the reader was idle, not the origin
@@ -148,8 +142,7 @@ func TestBody_FreesConnection(t *testing.T) {
 			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: time.Hour})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			file, err := c.Open(ctx, parse(t, baseURL))
-			is.NoErr(err)
+			file := must(c.Open(ctx, parse(t, baseURL)))
 			abandon(cancel, file)
 			receive(t, closed)
 			n, err := file.Body.Read(make([]byte, 10))
@@ -178,22 +171,4 @@ func TestOpener_CancelBeforeHeader(t *testing.T) {
 	_, err := c.Open(ctx, parse(t, baseURL))
 	is.New(t).True(errors.Is(err, context.Canceled))
 	receive(t, closed)
-}
-
-func TestBody_UnknownLengthWithoutBound(t *testing.T) {
-	is := is.New(t)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Write([]byte("a"))
-		w.(http.Flusher).Flush() // no Content-Length
-		w.Write([]byte("b"))
-	}))
-	defer server.Close()
-	c := newClient(t, fetch.Options{AllowedHosts: []string{"127.0.0.1"}, MaxBytes: math.MaxInt64})
-	defer c.CloseIdleConnections()
-	file, err := c.Open(t.Context(), parse(t, server.URL))
-	is.NoErr(err)
-	defer file.Body.Close()
-	content, err := io.ReadAll(file.Body)
-	is.NoErr(err)
-	is.Equal(string(content), "ab")
 }

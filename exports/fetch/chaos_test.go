@@ -230,14 +230,12 @@ func wantFaultless(t *testing.T, wantZip []byte, newOrigin func() *faultyOrigin,
 	t.Helper()
 	is := is.New(t)
 	o := newOrigin()
-	content, err := o.downloadFile()
-	is.NoErr(err)
+	content := must(o.downloadFile())
 	is.True(bytes.Equal(content, planFile()))
 	check(o)
 
 	o = newOrigin()
-	archive, err := o.downloadZip()
-	is.NoErr(err)
+	archive := must(o.downloadZip())
 	is.True(bytes.Equal(archive, wantZip))
 	check(o)
 }
@@ -385,15 +383,11 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 				o.etag, o.changes = `"1"`, true
 				content, starts = randomBytes(2, len(content)), []int{0, at, 0}
 			}
-			archive, err := o.downloadZip()
-			is.NoErr(err)
-			r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-			is.NoErr(err)
+			archive := must(o.downloadZip())
+			r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))
 			is.Equal(len(r.File), 3)
-			body, err := r.File[1].Open()
-			is.NoErr(err)
-			got, err := io.ReadAll(body)
-			is.NoErr(err)
+			body := must(r.File[1].Open())
+			got := must(io.ReadAll(body))
 			is.True(bytes.Equal(got, content)) // all of it from one version
 			o.wantCuts(1)
 			o.wantStarts(starts...)
@@ -407,16 +401,13 @@ func wantSkipped(t *testing.T, archive []byte, err error) {
 	t.Helper()
 	is := is.New(t)
 	is.NoErr(err)
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
+	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))
 	is.Equal(len(r.File), 3)
 	for i, name := range []string{"a.bin", "z.bin", "manifest.json"} {
 		is.Equal(r.File[i].Name, name)
-		body, err := r.File[i].Open()
-		is.NoErr(err)
+		body := must(r.File[i].Open())
 		if name == "manifest.json" {
-			content, err := io.ReadAll(body)
-			is.NoErr(err)
+			content := must(io.ReadAll(body))
 			is.True(strings.Contains(string(content), `"sourceFileUrl": "plan.bin"`))
 			is.True(strings.Contains(string(content), `"included": 2`))
 			continue

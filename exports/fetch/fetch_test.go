@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -32,15 +33,13 @@ func TestOpener_Open(t *testing.T) {
 		io.WriteString(w, "content")
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	file, err := c.open(t, baseURL+"/a%2Fb?c=d e#f")
-	is.NoErr(err)
+	file := must(c.open(t, baseURL+"/a%2Fb?c=d e#f"))
 	is.Equal(file.Size, int64(7))
 	is.Equal(file.Type, "application/pdf")
 	is.Equal(file.Name, "plän.pdf")
 	is.Equal(file.Modified, time.Date(1994, 11, 15, 12, 45, 26, 0, time.UTC))
 	is.Equal(file.ETag, `W/"1"`)
-	content, err := io.ReadAll(file.Body)
-	is.NoErr(err)
+	content := must(io.ReadAll(file.Body))
 	is.Equal(string(content), "content")
 	n, err := file.Body.Read(make([]byte, 1))
 	is.True(n == 0 && err == io.EOF) // EOF is sticky
@@ -78,8 +77,7 @@ func TestOptions_NegativeIsDefault(t *testing.T) {
 			})
 			o.AllowedHosts = []string{host}
 			c := newClient(t, o)
-			content, err := c.read(t, baseURL)
-			is.NoErr(err)
+			content := must(c.read(t, baseURL))
 			is.Equal(content, "content")
 			is.Equal(c.HeaderTimeout(), newOpener(t, fetch.Options{}).HeaderTimeout())
 		})
@@ -96,8 +94,7 @@ func TestOpener_OpenEmptyFile(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			baseURL, host := startOrigin(t, handler)
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
-			is.NoErr(err)
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
 			is.Equal(content, "")
 		})
 	}
@@ -224,7 +221,7 @@ func TestOpener_OpenMaxBytes(t *testing.T) {
 		io.WriteString(w, "0123456789")
 	})
 	for _, path := range []string{"/length", "/chunked"} {
-		for limit, want := range map[int64]bool{1: false, 9: false, 10: true, 11: true, 0: true} {
+		for limit, want := range map[int64]bool{1: false, 9: false, 10: true, 11: true, 0: true, math.MaxInt64: true} {
 			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: limit})
 			if _, err := c.open(t, baseURL+path); (err == nil) != (want || path == "/chunked") {
 				t.Errorf("Open(%s), MaxBytes %d: %v", path, limit, err)

@@ -92,6 +92,14 @@ func (c *client) read(t testing.TB, rawURL string) (string, error) {
 	return string(content), err
 }
 
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(rawURL)

@@ -53,8 +53,7 @@ func TestOpener_OpenRange(t *testing.T) {
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	for offset := range len(testFile) {
 		for length := range len(testFile) - offset + 1 {
-			content, err := c.readRange(t, baseURL, testRange(offset, length))
-			is.NoErr(err)
+			content := must(c.readRange(t, baseURL, testRange(offset, length)))
 			is.Equal(content, testFile[offset:offset+length])
 			want := fmt.Sprintf("bytes=%d-%d", offset, offset+max(length, 1)-1)
 			switch {
@@ -70,8 +69,7 @@ func TestOpener_OpenRange(t *testing.T) {
 	// All responses were read to their end. On a busy machine net/http gives up a
 	// connection whose writer reports late.
 	is.True(len(c.dials()) < 10)
-	content, err := c.readRange(t, baseURL, testRange(len(testFile), 0))
-	is.NoErr(err)
+	content := must(c.readRange(t, baseURL, testRange(len(testFile), 0)))
 	is.Equal(content, "")
 }
 
@@ -159,8 +157,7 @@ func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
 func TestOpener_OpenRangeByLastModified(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	modified, err := http.ParseTime(testModified)
-	is.NoErr(err)
+	modified := must(http.ParseTime(testModified))
 	for name, c := range map[string]struct {
 		etag     string
 		modified time.Time
@@ -223,10 +220,9 @@ func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
 	is := is.New(t)
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content, err := c.readRange(t, baseURL, exports.Part{Validator: `"1"`})
-	is.NoErr(err)
+	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`}))
 	is.Equal(content, "")
-	_, err = c.readRange(t, baseURL, exports.Part{Validator: `"2"`})
+	_, err := c.readRange(t, baseURL, exports.Part{Validator: `"2"`})
 	is.True(errors.Is(err, exports.ErrChanged))
 	_, err = c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: 1, Offset: 1})
 	is.True(errors.Is(err, exports.ErrChanged))
@@ -242,12 +238,11 @@ func TestOpener_OpenRangeReadsNoMoreThanRange(t *testing.T) {
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", `"1"`)
 		w.Header().Set("Content-Length", fmt.Sprint(size))
-		n, _ := io.Copy(w, io.LimitReader(zeros{}, size))
+		n, _ := io.Copy(w, io.NewSectionReader(repeatedContent{make([]byte, 1<<20), size}, 0, size))
 		sent <- n
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content, err := c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: offset, Length: 100})
-	is.NoErr(err)
+	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: offset, Length: 100}))
 	is.Equal(content, string(make([]byte, 100)))
 	is.True(<-sent < size/4) // the range and socket buffers
 }
@@ -267,21 +262,12 @@ func TestOpener_OpenRangeReturnsBeforeRangeArrives(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		body, err := c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26))
-		is.NoErr(err)
+		body := must(c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26)))
 		defer body.Close()
 		is.Equal(time.Since(start), time.Duration(0))
-		content, err := io.ReadAll(body)
-		is.NoErr(err)
+		content := must(io.ReadAll(body))
 		is.Equal(string(content), testFile[10:])
 	})
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }
 
 func TestOpener_OpenRangeResumesAfterIdleTimeout(t *testing.T) {
@@ -314,8 +300,7 @@ func TestTLS_OpenRange(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 	c := newClient(t, o)
-	file, err := c.Stat(t.Context(), parse(t, baseURL))
-	is.NoErr(err)
+	file := must(c.Stat(t.Context(), parse(t, baseURL)))
 	got, err := c.readRange(t, baseURL, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 1000, Length: 1 << 19})
 	is.NoErr(err)
 	is.True(got == string(content[1000:1000+1<<19]))

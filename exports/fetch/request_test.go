@@ -32,11 +32,9 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 	c := newClient(t, fetch.Options{
 		AllowedHosts: []string{host}, Logger: debugLogger(&log), RequestID: func(context.Context) string { return "request-7" },
 	})
-	file, err := c.Open(t.Context(), parse(t, baseURL))
-	is.NoErr(err)
+	file := must(c.Open(t.Context(), parse(t, baseURL)))
 	defer file.Body.Close()
-	content, err := io.ReadAll(file.Body)
-	is.NoErr(err)
+	content := must(io.ReadAll(file.Body))
 	is.Equal(string(content), testFile)
 	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
 	is.Equal(strings.Count(log.String(), "retrying fetch"), 3)
@@ -88,8 +86,7 @@ func TestOpener_SendsTraceparentOnlyIfSet(t *testing.T) {
 		{func(ctx context.Context) string { return ctx.Value(parentKey{}).(string) }, "/moved", []string{parent, parent}},
 	} {
 		opener := newClient(t, fetch.Options{AllowedHosts: []string{host}, Traceparent: c.option})
-		file, err := opener.Open(context.WithValue(t.Context(), parentKey{}, parent), parse(t, baseURL+c.path))
-		is.NoErr(err)
+		file := must(opener.Open(context.WithValue(t.Context(), parentKey{}, parent), parse(t, baseURL+c.path)))
 		file.Body.Close()
 		is.Equal(seen, c.want)
 		seen = nil

@@ -22,7 +22,7 @@ import (
 func TestOpener_OpenRetriesTransientStatus(t *testing.T) {
 	t.Parallel()
 	for status, transient := range map[int]bool{
-		400: false, 401: false, 403: false, 404: false, 410: false, 416: false,
+		400: false, 401: false, 403: false, 404: false, 405: false, 410: false, 416: false, 451: false,
 		408: true, 429: true, 500: true, 502: true, 503: true, 504: true,
 	} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -44,6 +44,7 @@ func TestOpener_OpenRetriesTransientStatus(t *testing.T) {
 			requests = 0
 			_, err = c.read(t, baseURL+"/always")
 			is.True(errors.Is(err, exports.ErrFailed))
+			is.Equal(errors.Is(err, exports.ErrGone), status == 404 || status == 410)
 			is.Equal(requests == 3, transient)
 		})
 	}
@@ -94,11 +95,10 @@ func TestOpener_OpenRetriesLostConnection(t *testing.T) {
 				}
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent")
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
-			is.NoErr(err)
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
 			is.Equal(content, "content")
 
-			_, err = newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)
+			_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)
 			is.NoErr(err) // the origin has recovered
 		})
 	}

@@ -33,11 +33,9 @@ func signWith(calls *atomic.Int32) func(*http.Request) error {
 func TestOpener_SignedFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	u, err := url.Parse("https://files.example/plan.pdf")
-	is.NoErr(err)
+	u := must(url.Parse("https://files.example/plan.pdf"))
 	for _, options := range []fetch.Options{{}, {Sign: signWith(new(atomic.Int32))}} {
-		o, err := fetch.New(&options)
-		is.NoErr(err)
+		o := must(fetch.New(&options))
 		is.Equal(o.IsPrivate(u), options.Sign != nil)
 	}
 }
@@ -56,8 +54,7 @@ func TestOptions_SignEachAttempt(t *testing.T) {
 		}
 		io.WriteString(w, "content")
 	})
-	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)}).read(t, baseURL)
-	is.NoErr(err)
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)}).read(t, baseURL))
 	is.Equal(content, "content")
 	is.Equal(calls.Load(), int32(3))
 }
@@ -80,14 +77,12 @@ func TestOptions_SignResume(t *testing.T) {
 		writeFull(conn, `"1"`, 10)
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)})
-	content, err := c.read(t, baseURL)
-	is.NoErr(err)
+	content := must(c.read(t, baseURL))
 	is.Equal(content, testFile)
 	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
 	is.NoErr(err)
 	defer body.Close()
-	part, err := io.ReadAll(body)
-	is.NoErr(err)
+	part := must(io.ReadAll(body))
 	is.Equal(string(part), testFile[20:])
 	is.Equal(calls.Load(), int32(3))
 }
@@ -135,8 +130,7 @@ func TestOptions_SignAcrossRedirects(t *testing.T) {
 		{"http://" + strings.ToUpper(named) + "/back", []string{named + "/back " + bearer, homeHost + "/file "}}, // another name
 	} {
 		is := is.New(t)
-		content, err := c.read(t, test.open)
-		is.NoErr(err)
+		content := must(c.read(t, test.open))
 		is.Equal(content, "content")
 		var got []string
 		for range test.want {

@@ -180,8 +180,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 	is.NoErr(err)
 	is.True(port != other)
 	ips := []string{"127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"}
-	interfaces, err := net.InterfaceAddrs()
-	is.NoErr(err)
+	interfaces := must(net.InterfaceAddrs())
 	for _, a := range interfaces {
 		ips = append(ips, a.(*net.IPNet).IP.String())
 	}
@@ -199,8 +198,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 				t.Errorf("%s: %v", host, err)
 			}
 		}
-		file, err := c.Open(ctx, parse(t, otherURL))
-		is.NoErr(err)
+		file := must(c.Open(ctx, parse(t, otherURL)))
 		file.Body.Close()
 	}
 	is.Equal(c.dials(), []string{other}) // kept alive
@@ -208,8 +206,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 		t.Context(),
 		context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "@"}),
 	} {
-		file, err := c.Open(ctx, parse(t, ownURL))
-		is.NoErr(err)
+		file := must(c.Open(ctx, parse(t, ownURL)))
 		file.Body.Close()
 	}
 }
@@ -235,9 +232,8 @@ func TestOpener_ErrorsHideNetwork(t *testing.T) {
 
 	urls := []string{"http://intern.example.test/", "http://nosuch.example.test/"}
 	service := newService(t, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{c}})
-	items, err := service.FindBatch(t.Context(), exports.BatchOf(urls...))
-	is.NoErr(err)
-	_, err = service.OpenBatch(t.Context(), items)
+	items := must(service.FindBatch(t.Context(), exports.BatchOf(urls...)))
+	_, err := service.OpenBatch(t.Context(), items)
 	failed := new(exports.BatchError)
 	is.True(errors.As(err, &failed))
 	is.Equal(failed.Skipped[0].Reason, failed.Skipped[1].Reason)

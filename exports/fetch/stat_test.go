@@ -64,8 +64,7 @@ func TestOpener_Stat(t *testing.T) {
 			is := is.New(t)
 			requests := make(chan *http.Request, 10)
 			baseURL, host := startRawOrigin(t, respondWith(requests, c.responses...))
-			file, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL))
-			is.NoErr(err)
+			file := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL)))
 			is.Equal(file.Size, c.size)
 			is.Equal(file.Validator, c.validator)
 			is.Equal(file.Body, nil)
@@ -128,17 +127,6 @@ func TestOpener_StatFails(t *testing.T) {
 	})
 }
 
-func TestOpener_OpenGone(t *testing.T) {
-	t.Parallel()
-	for status, gone := range map[int]bool{404: true, 410: true, 400: false, 401: false, 403: false, 405: false, 451: false, 502: false} {
-		is := is.New(t)
-		baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).open(t, baseURL)
-		is.True(errors.Is(err, exports.ErrFailed))
-		is.Equal(errors.Is(err, exports.ErrGone), gone)
-	}
-}
-
 // Stat describes a file as Open does. Both set Validator.
 func TestOpener_DescribesFile(t *testing.T) {
 	t.Parallel()
@@ -173,12 +161,10 @@ func TestOpener_DescribesFile(t *testing.T) {
 				fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\n%s%sContent-Range: bytes 0-0/9\r\nContent-Length: 1\r\n\r\n1", header, c.header)
 			})
 			client := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-			file, err := client.Stat(t.Context(), parse(t, baseURL))
-			is.NoErr(err)
+			file := must(client.Stat(t.Context(), parse(t, baseURL)))
 			is.Equal(file.Validator, c.validator)
 			is.Equal(file.Name, "plan.pdf")
-			opened, err := client.open(t, baseURL)
-			is.NoErr(err)
+			opened := must(client.open(t, baseURL))
 			file.Body = opened.Body
 			is.Equal(opened, file)
 		})
@@ -206,8 +192,7 @@ func TestOpener_StatClosesConnection(t *testing.T) {
 		waitForClose(conn)
 		close(closed)
 	})
-	file, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL))
-	is.NoErr(err)
+	file := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).Stat(t.Context(), parse(t, baseURL)))
 	is.Equal(file.Size, int64(1_000_000))
 	receive(t, closed)
 }

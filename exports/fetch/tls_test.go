@@ -41,11 +41,10 @@ func TestTLS_Open(t *testing.T) {
 		io.WriteString(w, r.Proto)
 	})
 	c := newClient(t, o)
-	content, err := c.read(t, baseURL)
-	is.NoErr(err)
+	content := must(c.read(t, baseURL))
 	is.Equal(content, "HTTP/1.1")
 
-	_, err = c.read(t, baseURL+"/down")
+	_, err := c.read(t, baseURL+"/down")
 	is.True(errors.Is(err, exports.ErrForbidden)) // redirect from https to http
 
 	o.RootCAs = nil

@@ -197,10 +197,9 @@ func TestOpener_OpenFollowsRedirects(t *testing.T) {
 	})
 	allowed := []string{host}
 	c := newClient(t, fetch.Options{AllowedHosts: allowed})
-	content, err := c.read(t, baseURL+"/5")
-	is.NoErr(err)
+	content := must(c.read(t, baseURL+"/5"))
 	is.Equal(content, "content")
-	_, err = c.read(t, baseURL+"/6")
+	_, err := c.read(t, baseURL+"/6")
 	is.True(errors.Is(err, exports.ErrFailed)) // one more than MaxRedirects
 
 	_, err = newClient(t, fetch.Options{AllowedHosts: allowed, MaxRedirects: -1}).read(t, baseURL+"/1")
