@@ -25,6 +25,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 func newOpener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
 	t.Helper()
 	o, err := files.New(prefix, fsys)
@@ -129,8 +137,7 @@ func TestOpener_Open(t *testing.T) {
 	dir := t.TempDir()
 	is.NoErr(os.MkdirAll(filepath.Join(dir, "2024"), 0o700))
 	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modTime)
-	root, err := os.OpenRoot(dir)
-	is.NoErr(err)
+	root := must(os.OpenRoot(dir))
 	t.Cleanup(func() { root.Close() })
 	for name, fsys := range map[string]fs.FS{
 		"os.DirFS":     os.DirFS(dir),
@@ -140,21 +147,19 @@ func TestOpener_Open(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			o := newOpener(t, "https://example.com/files/", fsys)
-			file, err := o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1"))
-			is.NoErr(err)
+			file := must(o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1")))
 			defer file.Body.Close()
 			is.Equal(file.Size, int64(7))
 			is.Equal(file.Name, "plan é?.PDF")
 			is.Equal(file.Type, "application/pdf")
 			is.Equal(file.Modified, modTime)
 			is.Equal(file.ETag, fmt.Sprintf(`"%x-7"`, modTime.UnixNano()))
-			content, err := io.ReadAll(file.Body)
-			is.NoErr(err)
+			content := must(io.ReadAll(file.Body))
 			is.Equal(string(content), "content")
 			_, isFile := file.Body.(*os.File)
 			is.Equal(isFile, name != "fstest.MapFS")
 
-			_, err = o.Open(t.Context(), parse(t, "https://example.com/files/2024"))
+			_, err := o.Open(t.Context(), parse(t, "https://example.com/files/2024"))
 			is.True(errors.Is(err, exports.ErrForbidden)) // a directory
 			_, err = o.Open(t.Context(), parse(t, "https://example.com/files/2024/none"))
 			is.True(errors.Is(err, exports.ErrFailed))
@@ -176,12 +181,11 @@ func TestOpener_ContextEnds(t *testing.T) {
 				is := is.New(t)
 				o := newOpener(t, "https://example.com/", fsys)
 				ctx, cancel := context.WithCancel(t.Context())
-				file, err := o.Open(ctx, parse(t, "https://example.com/a"))
-				is.NoErr(err)
+				file := must(o.Open(ctx, parse(t, "https://example.com/a")))
 				defer file.Body.Close()
 				cancel()
 				synctest.Wait() // for the os.File to be closed
-				_, err = file.Body.Read(nil)
+				_, err := file.Body.Read(nil)
 				is.True(err != nil)
 
 				_, err = o.Open(ctx, parse(t, "https://example.com/a"))
@@ -210,8 +214,7 @@ func TestOpener_OpenContentType(t *testing.T) {
 	o := newOpener(t, "https://example.com/", fsys)
 	for name, want := range want {
 		t.Log(name)
-		file, err := o.Open(t.Context(), parse(t, "https://example.com/"+name))
-		is.NoErr(err)
+		file := must(o.Open(t.Context(), parse(t, "https://example.com/"+name)))
 		is.Equal(file.Type, want)
 		file.Body.Close()
 	}
@@ -225,15 +228,12 @@ func TestOpener_EmbeddedFileHasValidator(t *testing.T) {
 	is := is.New(t)
 	o := newOpener(t, "http://program.internal/", embedded)
 	u := parse(t, "http://program.internal/doc.go")
-	file, err := o.Stat(t.Context(), u)
-	is.NoErr(err)
+	file := must(o.Stat(t.Context(), u))
 	is.True(file.Validator != "")
-	content, err := embedded.ReadFile("doc.go")
-	is.NoErr(err)
+	content := must(embedded.ReadFile("doc.go"))
 	body, err := o.OpenRange(t.Context(), u, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 100, Length: 50})
 	is.NoErr(err)
-	part, err := io.ReadAll(body)
-	is.NoErr(err)
+	part := must(io.ReadAll(body))
 	is.Equal(part, content[100:150])
 	_, err = o.OpenRange(t.Context(), u, exports.Part{Validator: "other", Size: file.Size, Length: 50})
 	is.True(errors.Is(err, exports.ErrChanged))
@@ -255,8 +255,7 @@ func TestOpener_OpenEntityTag(t *testing.T) {
 	is := is.New(t)
 	tag := func(file *fstest.MapFile) string {
 		o := newOpener(t, "https://example.com/", fstest.MapFS{"a": file})
-		f, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
-		is.NoErr(err)
+		f := must(o.Open(t.Context(), parse(t, "https://example.com/a")))
 		is.True(f.Modified.Equal(file.ModTime))
 		is.NoErr(f.Body.Close())
 		return f.ETag
@@ -278,8 +277,7 @@ func TestOpener_OpenTruncatedFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	o := newOpener(t, "https://example.com/", truncatedFS{&fstest.MapFile{Data: []byte("content")}})
-	file, err := o.Open(t.Context(), parse(t, "https://example.com/a"))
-	is.NoErr(err)
+	file := must(o.Open(t.Context(), parse(t, "https://example.com/a")))
 	content, err := io.ReadAll(file.Body)
 	is.Equal(string(content), "cont")
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
@@ -334,8 +332,7 @@ func TestOpener_EscapingFileIsGone(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "escaping")); err != nil {
 		t.Skip("cannot create symbolic links:", err)
 	}
-	root, err := os.OpenRoot(dir)
-	is.NoErr(err)
+	root := must(os.OpenRoot(dir))
 	defer root.Close()
 	opener := newOpener(t, "http://files.internal/", root.FS())
 	for _, name := range []string{"missing", "escaping", "file/below"} {

@@ -25,12 +25,11 @@ func TestOpener_OpenRejectsIrregularFile(t *testing.T) {
 	is.NoErr(os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")))
 	is.NoErr(os.Symlink("nowhere", filepath.Join(dir, "dangling")))
 	is.NoErr(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	root, err := os.OpenRoot(dir)
-	is.NoErr(err)
+	root := must(os.OpenRoot(dir))
 	defer root.Close()
 	o := newOpener(t, "https://example.com/", root.FS())
 
-	_, err = o.Open(t.Context(), parse(t, "https://example.com/pipe"))
+	_, err := o.Open(t.Context(), parse(t, "https://example.com/pipe"))
 	is.True(errors.Is(err, exports.ErrForbidden)) // without waiting for a writer
 	_, err = o.Open(t.Context(), parse(t, "https://example.com/link"))
 	is.True(errors.Is(err, exports.ErrFailed)) // os.Root follows no link out of it

@@ -25,6 +25,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 func read(t testing.TB, body io.ReadCloser) string {
 	t.Helper()
 	defer body.Close()
@@ -53,16 +61,14 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			before := opener.Stats().Attempts
 			is.True(opener.Serves(u))
 			is.NoErr(opener.Check(u))
-			file, err := opener.Open(t.Context(), u)
-			is.NoErr(err)
+			file := must(opener.Open(t.Context(), u))
 			is.Equal(read(t, file.Body), "content of plans/"+key)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(file.Validator, `"1"`)
 			part, err := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: file.Size, Offset: 2, Length: 5})
 			is.NoErr(err)
 			is.Equal(read(t, part), "ntent")
-			file, err = opener.Stat(t.Context(), u)
-			is.NoErr(err)
+			file = must(opener.Stat(t.Context(), u))
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(opener.Stats().Attempts, before+3)
 			is.Equal(store.taken(), []string{"GET plans/" + key + " ", "GET plans/" + key + " bytes=2-6", "GET plans/" + key + " bytes=0-0"})
@@ -75,8 +81,7 @@ func TestOpener_OpensVersion(t *testing.T) {
 	is := is.New(t)
 	store := newFakeStore(t)
 	versioned := parse(t, "s3://plans/a?versionId=3%2B%20x")
-	file, err := store.opener(t, allowVersions).Open(t.Context(), versioned)
-	is.NoErr(err)
+	file := must(store.opener(t, allowVersions).Open(t.Context(), versioned))
 	is.Equal(read(t, file.Body), "content of plans/a3+ x")
 	is.True(errors.Is(store.opener(t).Check(versioned), exports.ErrForbidden)) // it may have been deleted since
 }
@@ -86,8 +91,7 @@ func allowVersions(o *s3.Options) { o.AllowVersions = true }
 func TestOpener_PublicURLHasTheFileName(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	public, err := newFakeStore(t).opener(t).PublicURL(t.Context(), parse(t, "s3://plans/a"), "plan ä.pdf")
-	is.NoErr(err)
+	public := must(newFakeStore(t).opener(t).PublicURL(t.Context(), parse(t, "s3://plans/a"), "plan ä.pdf"))
 	query := parse(t, public).Query()
 	is.Equal(query.Get("response-content-disposition"), `attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf`)
 }
@@ -101,8 +105,7 @@ func TestOpener_Probe(t *testing.T) {
 	cause, ok := errors.AsType[*exports.CauseError](err)
 	is.True(ok)
 	is.Equal(cause.Cause, "the object store rejects the credentials (SignatureDoesNotMatch)")
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	is.NoErr(err)
+	unused := must(net.Listen("tcp", "127.0.0.1:0"))
 	is.NoErr(unused.Close())
 	err = store.opener(t, func(o *s3.Options) { o.Endpoint, o.Fetch.MaxAttempts = "http://"+unused.Addr().String(), 1 }).Probe(t.Context())
 	cause, ok = errors.AsType[*exports.CauseError](err)
@@ -281,8 +284,7 @@ func TestOpener_RetriesThrottledRequest(t *testing.T) {
 		}
 		return false
 	}
-	file, err := store.opener(t).Open(t.Context(), parse(t, "s3://plans/a"))
-	is.NoErr(err)
+	file := must(store.opener(t).Open(t.Context(), parse(t, "s3://plans/a")))
 	is.Equal(read(t, file.Body), "content of plans/a")
 }
 
@@ -354,8 +356,7 @@ func TestOpener_PublicURL(t *testing.T) {
 			is := is.New(t)
 			options := s3.Options{Endpoint: "http://store.example:9000", Buckets: []string{"plans"}, Credentials: static("a", "b"), Now: func() time.Time { return now }}
 			c.change(&options)
-			opener, err := s3.New(&options)
-			is.NoErr(err)
+			opener := must(s3.New(&options))
 			public, err := opener.PublicURL(t.Context(), parse(t, c.open), "")
 			if c.base == "" {
 				is.True(errors.Is(err, exports.ErrFailed))
@@ -374,11 +375,10 @@ func TestOpener_EndsWithContext(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	file, err := newFakeStore(t).opener(t).Open(ctx, parse(t, "s3://plans/a"))
-	is.NoErr(err)
+	file := must(newFakeStore(t).opener(t).Open(ctx, parse(t, "s3://plans/a")))
 	defer file.Body.Close()
 	cancel()
-	_, err = io.ReadAll(file.Body)
+	_, err := io.ReadAll(file.Body)
 	is.True(err != nil)
 }
 
@@ -393,8 +393,7 @@ func TestFormat_PrintsNoCredentials(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	options := s3.Options{Buckets: []string{"plans"}, Credentials: plainCredentials{SecretAccessKey: "a secret"}}
-	opener, err := s3.New(&options)
-	is.NoErr(err)
+	opener := must(s3.New(&options))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, value := range []any{options, &options, opener, exports.Options{Openers: []exports.Opener{opener}}} {
 			is.True(!strings.Contains(fmt.Sprintf(verb, value), "secret"))
