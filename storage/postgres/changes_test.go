@@ -29,12 +29,10 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	store := migrate(t, pool).Keys()
-	start, err := store.Changes(t.Context(), 0)
-	is.NoErr(err)
+	start := must(store.Changes(t.Context(), 0))
 	digests := func() []keys.Digest {
 		is.Helper()
-		changes, err := store.Changes(t.Context(), start.Epoch)
-		is.NoErr(err)
+		changes := must(store.Changes(t.Context(), start.Epoch))
 		is.True(changes.Complete)
 		return changes.Digests
 	}
@@ -47,8 +45,7 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	}()
 	eventually(t, 1, waiting(t, pool))
 	is.Equal(len(digests()), 0)
-	_, err = first.Exec(t.Context(), insertKeys(3, 3))
-	is.NoErr(err)
+	must(first.Exec(t.Context(), insertKeys(3, 3)))
 	is.NoErr(first.Commit(t.Context()))
 	is.NoErr(<-second)
 	is.Equal(digests(), []keys.Digest{digestOf("1"), digestOf("3"), digestOf("2")})

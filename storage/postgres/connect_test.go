@@ -31,8 +31,7 @@ func TestConfigurePool_SetsDefaults(t *testing.T) {
 		"postgres://a/db?sslmode=prefer":                 {2 * time.Second, false},
 		"postgres://a:1,a:2/db?target_session_attrs=any": {2 * time.Second, true},
 	} {
-		config, err := pgxpool.ParseConfig(dsn)
-		is.NoErr(err)
+		config := must(pgxpool.ParseConfig(dsn))
 		postgres.ConfigurePool(config)
 		is.Equal(config.ConnConfig.ConnectTimeout, test.timeout)
 		is.Equal(config.ConnConfig.ValidateConnect != nil, test.several)
@@ -85,14 +84,11 @@ func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
 func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	u, err := url.Parse(pgtest.Start(t).DSN())
-	is.NoErr(err)
-	silent, err := net.Listen("tcp", "127.0.0.9:"+u.Port())
-	is.NoErr(err)
+	u := must(url.Parse(pgtest.Start(t).DSN()))
+	silent := must(net.Listen("tcp", "127.0.0.9:"+u.Port()))
 	defer silent.Close()
 	u.Host = "primary.test:" + u.Port() + ",standby.test:" + u.Port()
-	config, err := pgxpool.ParseConfig(u.String() + "&connect_timeout=3")
-	is.NoErr(err)
+	config := must(pgxpool.ParseConfig(u.String() + "&connect_timeout=3"))
 	config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) {
 		if host == "primary.test" {
 			return []string{"127.0.0.9", "127.0.0.1"}, nil
@@ -100,8 +96,7 @@ func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 		return []string{"127.0.0.8"}, nil // nothing listens there
 	}
 	postgres.ConfigurePool(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	is.NoErr(err)
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))
 	defer pool.Close()
 	is.NoErr(pool.Ping(t.Context()))
 }
@@ -110,8 +105,7 @@ func TestConfigurePool_CallsBeforeConnect(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pair := pgtest.StartPair(t)
-	config, err := pgxpool.ParseConfig(pair.DSN(pair.Standby, pair.Primary))
-	is.NoErr(err)
+	config := must(pgxpool.ParseConfig(pair.DSN(pair.Standby, pair.Primary)))
 	password := config.ConnConfig.Password
 	config.ConnConfig.Password = "expired"
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
@@ -119,8 +113,7 @@ func TestConfigurePool_CallsBeforeConnect(t *testing.T) {
 		return nil
 	}
 	postgres.ConfigurePool(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	is.NoErr(err)
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))
 	defer pool.Close()
 	is.NoErr(pool.Ping(t.Context()))
 }

@@ -113,8 +113,7 @@ func TestStorage_RetriesAbortedReads(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	store := migrate(t, pool).Symbols()
-	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"})
-	is.NoErr(err)
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"}))
 	for name, read := range map[string]func() error{
 		"row": func() error {
 			_, err := store.GetFolder(t.Context(), folder.ID)

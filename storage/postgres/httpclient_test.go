@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -38,14 +37,11 @@ const (
 // Timeout bounds each call of the store.
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
-	is := is.New(t)
 	db := must(postgres.New(pool, nil))
 	// The warnings of an outage would hide the reason of a failure.
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	clientKeys, err := keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log})
-	is.NoErr(err)
-	library, err := symbols.NewService(db.Symbols(), nil)
-	is.NoErr(err)
+	clientKeys := must(keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log}))
+	library := must(symbols.NewService(db.Symbols(), nil))
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,

@@ -34,8 +34,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
-			folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: name})
-			is.NoErr(err)
+			folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: name}))
 			tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, folder.ID)
 			inserts.n.Store(0)
 
@@ -86,8 +85,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 					want[inserted[i]] = true
 				}
 			}
-			page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true)
-			is.NoErr(err)
+			page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))
 			is.Equal(len(page.Symbols), len(want))
 			for _, symbol := range page.Symbols {
 				is.True(want[symbol])
@@ -108,8 +106,7 @@ func TestInsertSymbols_FoldersShareStatement(t *testing.T) {
 	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
 	ids := []int64{0: 1 << 40} // no folder
 	for i := range folders {
-		folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)})
-		is.NoErr(err)
+		folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)}))
 		ids = append(ids, folder.ID)
 	}
 	tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, ids[folders])

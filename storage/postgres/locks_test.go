@@ -53,12 +53,9 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	// operator must wait for its second lock by then.
 	operator := connect(t, dsn+"&deadlock_timeout=60s")
 	store := migrate(t, connect(t, dsn+"&deadlock_timeout=2s"))
-	from, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"})
-	is.NoErr(err)
-	to, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"})
-	is.NoErr(err)
-	list, err := store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1))
-	is.NoErr(err)
+	from := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"}))
+	to := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"}))
+	list := must(store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1)))
 
 	const lock = `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`
 	tx := begin(t, operator, lock, to.ID)
@@ -71,7 +68,7 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 		moved <- err
 	}()
 	eventually(t, 1, waiting(t, operator))
-	_, err = tx.Exec(t.Context(), lock, from.ID) // against the lock order
+	_, err := tx.Exec(t.Context(), lock, from.ID) // against the lock order
 	is.NoErr(err)
 	is.NoErr(tx.Commit(t.Context()))
 	is.NoErr(<-moved)
@@ -109,8 +106,7 @@ func TestUpdateKey_SaysWhichLockItWaitedFor(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	db := migrate(t, connectWith(t, dsn, postgres.ConfigurePool))
-	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
-	is.NoErr(err)
+	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
 	begin(t, operator, `UPDATE canvasback_keys SET name = 'a' WHERE id = $1`, key.ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -129,12 +125,9 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator, pool := connect(t, dsn), connect(t, dsn)
 	db := migrate(t, pool)
-	key, err := db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
-	is.NoErr(err)
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
-	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
-	is.NoErr(err)
+	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
 
 	tx := begin(t, operator, `LOCK TABLE canvasback_keys, canvasback_folders`)
 	for _, call := range []func(context.Context) error{
@@ -172,7 +165,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	// server waits for the lock, and pgx waits for the server.
 	is.NoErr(tx.Rollback(t.Context()))
 	eventually(t, 0, func() int { return int(pool.Stat().AcquiredConns()) }) // all released
-	_, err = db.Keys().Find(t.Context(), key.Digest)
+	_, err := db.Keys().Find(t.Context(), key.Digest)
 	is.NoErr(err)
 }
 
@@ -194,25 +187,19 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	store := migrate(t, pool)
 	var folders []int64
 	for _, name := range []string{"a", "b"} {
-		folder, err := store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
-		is.NoErr(err)
-		_, err = store.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
-		is.NoErr(err)
+		folder := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name}))
+		must(store.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
 		folders = append(folders, folder.ID)
 	}
 	tx := begin(t, operator, `UPDATE canvasback_symbols SET name = 'changed' WHERE folder_id = $1`, folders[0])
-	before, err := store.Symbols().ListSegments(t.Context())
-	is.NoErr(err)
+	before := must(store.Symbols().ListSegments(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1))
-	is.NoErr(err)
-	inserted, err := store.Symbols().ListSegments(t.Context())
-	is.NoErr(err)
+	must(store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1)))
+	inserted := must(store.Symbols().ListSegments(t.Context()))
 	is.True(inserted[0].Version != before[0].Version)
 	is.NoErr(tx.Commit(t.Context()))
-	committed, err := store.Symbols().ListSegments(t.Context())
-	is.NoErr(err)
+	committed := must(store.Symbols().ListSegments(t.Context()))
 	is.True(committed[0].Version != inserted[0].Version)
 	is.Equal(len(committed), 1)
 }
@@ -253,11 +240,9 @@ func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	oldest := now.Add(-time.Minute)
 	discard := func(name string, at time.Time, list ...symbols.Symbol) {
-		folder, err := store.InsertFolder(ctx, symbols.Folder{Name: name})
-		is.NoErr(err)
+		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: name}))
 		if len(list) > 0 {
-			_, err = store.InsertSymbols(ctx, folder.ID, list)
-			is.NoErr(err)
+			must(store.InsertSymbols(ctx, folder.ID, list))
 		}
 		is.NoErr(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Stamp: symbols.Stamp{At: at}, Match: symbols.Any}))
 	}
@@ -273,8 +258,7 @@ func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	discard("large", now, symbols.Symbol{Name: "s", Type: "a/b", Data: strings.Repeat("y", 2<<20)})
 	is.NoErr(tx.Commit(ctx))
 	is.NoErr(<-pruned)
-	page, err := store.ListTrash(ctx, oldest, symbols.Range{})
-	is.NoErr(err)
+	page := must(store.ListTrash(ctx, oldest, symbols.Range{}))
 	is.Equal(page.Entries[0].Name, "kept")
 	is.Equal(count(t, operator, `SELECT count(*) FROM canvasback_trash_symbols WHERE name = 's' AND data = 'x'`), 300)
 }

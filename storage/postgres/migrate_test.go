@@ -41,12 +41,9 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	t.Helper()
 	is := is.NewRelaxed(t)
 	ctx := context.WithoutCancel(t.Context())
-	folder, err := db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"})
-	is.NoErr(err)
-	_, err = db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1))
-	is.NoErr(err)
-	list, err := db.Symbols().ListFolders(ctx, symbols.Range{})
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))
+	must(db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1)))
+	list := must(db.Symbols().ListFolders(ctx, symbols.Range{}))
 	is.Equal(len(list.Folders), 1) // no folder but this one
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}))
 }
@@ -102,27 +99,23 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	files, err := fs.ReadDir(postgres.Migrations, ".")
-	is.NoErr(err)
+	files := must(fs.ReadDir(postgres.Migrations, "."))
 	var all []*postgres.DB
 	for _, options := range []*postgres.Options{nil, {Schema: "one"}, {Schema: oddSchema}} {
 		db := must(postgres.New(pool, options))
-		names, err := db.Pending(t.Context())
-		is.NoErr(err)
+		names := must(db.Pending(t.Context()))
 		is.Equal(len(names), len(files)) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
 	for _, db := range all {
 		is.NoErr(db.Migrate(t.Context()))
-		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"})
-		is.NoErr(err)
+		must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"}))
 	}
 	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1, symbols.Deletion{Match: symbols.Any}))
 	checkWorks(t, all[1])
 	for _, db := range []*postgres.DB{all[0], all[2]} {
-		folder, err := db.Symbols().GetFolder(t.Context(), 1)
-		is.NoErr(err)
+		folder := must(db.Symbols().GetFolder(t.Context(), 1))
 		is.Equal(folder.Name, "folder of each") // unchanged
 	}
 }
@@ -137,14 +130,13 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
 
 	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))
-	names, err := second.Pending(t.Context())
-	is.NoErr(err)
+	names := must(second.Pending(t.Context()))
 	is.Equal(len(names), 0) // found in the second schema of the search_path
 	is.NoErr(second.Migrate(t.Context()))
 	checkWorks(t, second)
 
 	noSchema := must(postgres.New(connect(t, dsn+"&search_path=missing"), nil))
-	err = noSchema.Migrate(t.Context())
+	err := noSchema.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
 
@@ -258,8 +250,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	execute(t, pool, `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
 	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))
 	is.NoErr(owner.Migrate(t.Context()))
-	before, err := owner.Keys().Changes(t.Context(), 0)
-	is.NoErr(err)
+	before := must(owner.Keys().Changes(t.Context(), 0))
 
 	role := pool.Config().ConnConfig.Database + "_role" // roles belong to the server, not to the database
 	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+role); err != nil {
@@ -282,8 +273,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 		INSERT INTO viewer.canvasback_exports (source_digest, source_url, exported_url, file_name, created_at, updated_at)
 			VALUES (sha256('source'), 'source', '', '', now(), now());
 		COMMIT`)
-	after, err := owner.Keys().Changes(t.Context(), before.Epoch)
-	is.NoErr(err)
+	after := must(owner.Keys().Changes(t.Context(), before.Epoch))
 	is.Equal(after.Digests, []keys.Digest{sha256.Sum256([]byte("key"))})
 }
 
@@ -300,12 +290,10 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 			t.Skip(err)
 		}
 		t.Cleanup(func() {
-			_, err := super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role)
-			is.NoErr(err)
+			must(super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role))
 		})
 		execute(t, super, `GRANT CREATE, USAGE ON SCHEMA public TO `+role)
-		u, err := url.Parse(dsn)
-		is.NoErr(err)
+		u := must(url.Parse(dsn))
 		u.User = url.UserPassword(role, "password")
 		return connect(t, u.String())
 	}

@@ -75,11 +75,9 @@ type patroniCluster struct {
 func startPatroni(t testing.TB) *patroniCluster {
 	t.Helper()
 	is := is.New(t)
-	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	is.NoErr(err)
+	programs := must(filepath.Glob("/usr/lib/postgresql/*/bin"))
 	is.True(len(programs) != 0)
-	dir, err := os.MkdirTemp("", "canvasback-patroni-")
-	is.NoErr(err)
+	dir := must(os.MkdirTemp("", "canvasback-patroni-"))
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	credential := postgresAccount(t)
 	if credential != nil {
@@ -134,8 +132,7 @@ func freePort(t testing.TB) string {
 func startProcess(t testing.TB, cmd *exec.Cmd, credential *syscall.Credential, logFile string) {
 	t.Helper()
 	is := is.New(t)
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	is.NoErr(err)
+	log := must(os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = filepath.Dir(logFile)

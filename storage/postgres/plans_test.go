@@ -24,15 +24,13 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
-	_, err = operator.Exec(t.Context(), `
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	_, err := operator.Exec(t.Context(), `
 		INSERT INTO canvasback_folders (name)
 		SELECT 'folder ' || i
 		FROM generate_series(1, 1000) AS i`)
 	is.NoErr(err)
-	_, err = operator.Exec(t.Context(), `ANALYZE canvasback_folders`)
-	is.NoErr(err)
+	must(operator.Exec(t.Context(), `ANALYZE canvasback_folders`))
 
 	clear(reads)
 	for _, limit := range []int{0, 100} {
@@ -76,8 +74,7 @@ func TestInsertSymbols_PlansOnce(t *testing.T) {
 	execute(t, pool, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
 	execute(t, pool, `ANALYZE canvasback_folders`)
 	for range 20 {
-		_, err := db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}})
-		is.NoErr(err)
+		must(db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}}))
 	}
 	var custom int
 	is.NoErr(pool.QueryRow(t.Context(), `
@@ -99,8 +96,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	execute(t, operator, `ALTER TABLE canvasback_symbols SET (autovacuum_enabled = off)`)
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	execute(t, operator, `
 		INSERT INTO canvasback_symbols (folder_id, name, type, data)
 		SELECT id, '', '', repeat(md5(i::text), 64)
@@ -113,8 +109,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 			is.NoErr(err)
 			for query, args := range reads {
 				rows, _ := operator.Query(t.Context(), `EXPLAIN `+query, args...)
-				plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-				is.NoErr(err)
+				plan := must(pgx.CollectRows(rows, pgx.RowTo[string]))
 				for _, line := range plan {
 					if strings.Contains(line, "Sort ") || strings.Contains(line, "Seq Scan on canvasback_symbols") || strings.Contains(line, "Bitmap") {
 						t.Errorf("after %s: %s", statement, strings.Join(plan, "\n"))

@@ -49,8 +49,7 @@ func startPooler(t *testing.T, dsn string, keepsStatements bool, oldest int) str
 	if err != nil {
 		t.Skip("no pgbouncer on this machine")
 	}
-	version, err := exec.Command(program, "--version").Output()
-	is.NoErr(err)
+	version := must(exec.Command(program, "--version").Output())
 	var major, minor int
 	_, err = fmt.Sscanf(string(version), "PgBouncer %d.%d", &major, &minor)
 	is.NoErr(err)
@@ -61,10 +60,8 @@ func startPooler(t *testing.T, dsn string, keepsStatements bool, oldest int) str
 	if major > 1 || minor >= 21 {
 		setting = fmt.Sprintf("max_prepared_statements = %d", map[bool]int{true: 200}[keepsStatements])
 	}
-	through, err := url.Parse(dsn)
-	is.NoErr(err)
-	dir, err := os.MkdirTemp("", "canvasback-pooler-")
-	is.NoErr(err)
+	through := must(url.Parse(dsn))
+	dir := must(os.MkdirTemp("", "canvasback-pooler-"))
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	credential := postgresAccount(t)
 	if credential != nil {

@@ -34,12 +34,9 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 
 func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	is := is.New(t)
-	config, err := pgxpool.ParseConfig(dsn)
-	is.NoErr(err)
+	config := must(pgxpool.ParseConfig(dsn))
 	configure(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	is.NoErr(err)
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -63,12 +60,9 @@ func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {
 // begin executes a statement in a transaction that ends with the test at the latest.
 func begin(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) pgx.Tx {
 	t.Helper()
-	is := is.New(t)
-	tx, err := pool.Begin(t.Context())
-	is.NoErr(err)
+	tx := must(pool.Begin(t.Context()))
 	t.Cleanup(func() { tx.Rollback(context.Background()) })
-	_, err = tx.Exec(t.Context(), statement, args...)
-	is.NoErr(err)
+	must(tx.Exec(t.Context(), statement, args...))
 	return tx
 }
 

@@ -226,8 +226,7 @@ func BenchmarkRevoke(b *testing.B) {
 			for _, p := range processes {
 				running.Go(func() { runService(ctx, p, options) })
 			}
-			revoker, err := keys.NewService(must(postgres.New(admin, nil)).Keys(), options)
-			is.NoErr(err)
+			revoker := must(keys.NewService(must(postgres.New(admin, nil)).Keys(), options))
 			var times []time.Duration
 			began, cpu := time.Now(), serverCPU(b, admin)
 			for b.Loop() {

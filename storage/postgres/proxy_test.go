@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-
-	"github.com/matryer/is"
 )
 
 // dropPoint is when the proxy drops a connection, relative to a statement.
@@ -42,11 +40,8 @@ type proxy struct {
 // newProxy returns a proxy and the URL of the database through the proxy.
 func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	t.Helper()
-	is := is.New(t)
-	through, err := url.Parse(dsn)
-	is.NoErr(err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	is.NoErr(err)
+	through := must(url.Parse(dsn))
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	p := &proxy{listener: listener, server: through.Host, conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {

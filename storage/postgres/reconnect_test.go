@@ -21,10 +21,8 @@ import (
 // fillPool opens n connections of a pool and leaves them idle.
 func fillPool(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	is := is.New(t)
 	for range n {
-		conn, err := pool.Acquire(t.Context())
-		is.NoErr(err)
+		conn := must(pool.Acquire(t.Context()))
 		defer conn.Release()
 	}
 }
@@ -80,10 +78,8 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			dsn := pgtest.Database(t)
 			operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=8")
 			db := migrate(t, pool)
-			_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-			is.NoErr(err)
-			_, err = db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()})
-			is.NoErr(err)
+			must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+			must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
 			for range 3 {
 				fillPool(t, pool, connections)
 				is.Equal(terminate(t, operator), connections)

@@ -19,14 +19,12 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	is := is.New(t)
 	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	db := migrate(t, pool)
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	list := make([]symbols.Symbol, 300)
 	for i := range list {
 		list[i].Data = strings.Repeat("x", 4000+i)
 	}
-	_, err = db.Symbols().InsertSymbols(t.Context(), folder.ID, list)
-	is.NoErr(err)
+	must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))
 	visited := func() (n int) {
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 			t.Skip("PostgreSQL 14 reports statistics late")
@@ -38,11 +36,9 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 		).Scan(&n))
 		return n
 	}
-	_, err = pool.Exec(t.Context(), `ANALYZE canvasback_symbols`)
-	is.NoErr(err)
+	must(pool.Exec(t.Context(), `ANALYZE canvasback_symbols`))
 	before := visited()
-	page, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10, true)
-	is.NoErr(err)
+	page := must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10, true))
 	is.True(page.More)
 	is.True(len(page.Symbols) > 60)
 	if n := visited() - before; n > len(page.Symbols)*12/10 {

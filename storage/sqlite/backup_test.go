@@ -62,11 +62,9 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 
 		copied := must(sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas)))
 		is.NoErr(copied.Check(t.Context()))
-		pending, err := copied.Pending(t.Context())
-		is.NoErr(err)
+		pending := must(copied.Pending(t.Context()))
 		is.Equal(len(pending), 0)
-		list, err := copied.Symbols().ListFolders(t.Context(), symbols.Range{})
-		is.NoErr(err)
+		list := must(copied.Symbols().ListFolders(t.Context(), symbols.Range{}))
 		has := make(map[string]bool)
 		for _, folder := range list.Folders {
 			has[folder.Name] = true
@@ -90,11 +88,9 @@ func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 	cancel()
 	is.True(db.Backup(canceled, filepath.Join(dir, "canceled.db")) != nil)
 
-	content, err := os.ReadFile(existing)
-	is.NoErr(err)
+	content := must(os.ReadFile(existing))
 	is.Equal(string(content), "content")
-	entries, err := os.ReadDir(dir)
-	is.NoErr(err)
+	entries := must(os.ReadDir(dir))
 	is.Equal(len(entries), 1) // no part of a copy
 }
 
@@ -104,8 +100,7 @@ func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	db := migrate(t, connect(t, file(t)+pragmas))
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"})
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"}))
 	path := filepath.Join(t.TempDir(), "copy.db")
 	is.NoErr(db.Backup(t.Context(), path))
 	rename := func(db *sqlite.DB, name string) symbols.Version {

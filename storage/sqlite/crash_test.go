@@ -177,16 +177,13 @@ func (c *crashTest) check(workers []*killedWorker) {
 		}
 	}
 
-	changes, err := db.Keys().Changes(t.Context(), c.epoch)
-	is.NoErr(err)
+	changes := must(db.Keys().Changes(t.Context(), c.epoch))
 	is.Equal(changes.Epoch > c.epoch, firstCheck) // new workers have inserted keys
 	is.Equal(changes.Complete, c.epoch > 0)
 	is.Equal(len(changes.Digests) > 0, firstCheck && changes.Complete)
 	c.epoch = changes.Epoch
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())})
-	is.NoErr(err)
-	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1))
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())}))
+	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
 	is.True(list[0].ID > c.lastID) // no id is reused
 	c.lastID = list[0].ID
 }

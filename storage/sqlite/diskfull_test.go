@@ -45,14 +45,14 @@ func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 // that writes return an error and change nothing. After empty they must succeed.
 func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 	is := is.New(t)
-	w, err := newWorker(t.Context(), db)
-	is.NoErr(err)
+	w := must(newWorker(t.Context(), db))
 	n := 0
 	for ; n < deleteStep; n++ {
 		_, err := w.write(t.Context(), n)
 		is.NoErr(err)
 	}
 	fill()
+	var err error
 	for puts := 0; err == nil; puts++ { // the smallest of all writes
 		is.True(puts < 10_000)
 		_, _, err = db.Exports().Put(t.Context(), exports.Export{SourceURL: "filler", CreatedAt: time.Now(), UpdatedAt: time.Now()}, exports.PutRule{})
@@ -87,11 +87,9 @@ type api struct {
 
 func serve(t *testing.T, dsn string) api {
 	t.Helper()
-	is := is.New(t)
 	pool := connect(t, dsn)
 	db := migrate(t, pool)
-	library, err := symbols.NewService(db.Symbols(), &symbols.Options{TrashLifetime: -1})
-	is.NoErr(err)
+	library := must(symbols.NewService(db.Symbols(), &symbols.Options{TrashLifetime: -1}))
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Symbols:                   library,
 		DangerouslySkipClientKeys: true,

@@ -41,8 +41,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				defer pool.Close()
 				db := migrate(t, pool)
 				store := db.Symbols()
-				folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-				is.NoErr(err)
+				folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 				faults.commits.Store(0)
 				faults.failCommit.Store(test.failAt)
 
@@ -50,7 +49,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				errs := make([]error, waiting)
 				inserted := make([]symbols.Symbol, waiting)
 				canceled, cancel := context.WithCancel(t.Context())
-				_, err = store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error {
+				_, err := store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error {
 					for i := range waiting {
 						ctx, id := t.Context(), folder.ID
 						switch {
@@ -89,8 +88,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 						want[inserted[i]] = true
 					}
 				}
-				page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true)
-				is.NoErr(err)
+				page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))
 				is.Equal(len(page.Symbols), len(want))
 				for _, symbol := range page.Symbols {
 					is.True(want[symbol])
@@ -107,8 +105,7 @@ func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 	is := is.New(t)
 	db := migrate(t, connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)"))
 	store := db.Symbols()
-	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	var acknowledged atomic.Int32
 	var all sync.WaitGroup
 	for range 16 {
@@ -123,8 +120,7 @@ func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 		})
 	}
 	all.Wait()
-	infos, err := store.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
-	is.NoErr(err)
+	infos := must(store.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))
 	is.True(len(infos.Symbols) > 20)
 	is.Equal(len(infos.Symbols), int(acknowledged.Load()))
 }

@@ -85,8 +85,7 @@ func TestUpdateSymbol_WritesRowOnce(t *testing.T) {
 		"CREATE TABLE writes (n INTEGER)",
 		"CREATE TRIGGER count_writes AFTER UPDATE ON canvasback_symbols BEGIN INSERT INTO writes VALUES (1); END",
 	} {
-		_, err := conn.ExecContext(t.Context(), statement)
-		is.NoErr(err)
+		must(conn.ExecContext(t.Context(), statement))
 	}
 	store := db.Symbols()
 	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
@@ -100,7 +99,6 @@ func TestUpdateSymbol_WritesRowOnce(t *testing.T) {
 	is.NoErr(conn.QueryRowContext(t.Context(), "SELECT count(*) FROM writes").Scan(&writes))
 	is.Equal(writes, 1)
 
-	_, err := conn.ExecContext(t.Context(), "UPDATE canvasback_symbols SET data = 'by hand'")
-	is.NoErr(err)
+	must(conn.ExecContext(t.Context(), "UPDATE canvasback_symbols SET data = 'by hand'"))
 	is.True(must(store.GetSymbol(t.Context(), symbol.ID)).Version != changed.Version)
 }

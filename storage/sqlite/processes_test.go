@@ -30,19 +30,16 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	is := is.New(t)
 	name := file(t)
 	db := migrate(t, connect(t, name+pragmas))
-	_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"})
-	is.NoErr(err)
+	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"}))
 	other := childCommand(t, name)
 	other.Stdout, other.Stderr = os.Stderr, os.Stderr
 	is.NoErr(other.Start())
 	countUp(t, db, rounds)
 	is.NoErr(other.Wait())
 
-	folder, err := db.Symbols().GetFolder(t.Context(), 1)
-	is.NoErr(err)
+	folder := must(db.Symbols().GetFolder(t.Context(), 1))
 	is.Equal(folder.Name, fmt.Sprint(2*rounds)) // no update is lost
-	page, err := db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true)
-	is.NoErr(err)
+	page := must(db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true))
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }
 
@@ -84,25 +81,19 @@ func TestStorage_LockedFileRejectsWritesOnly(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	name := file(t)
 	db := migrate(t, connect(t, name+strings.Replace(pragmas, "5000", "50", 1)))
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 
-	other, err := connect(t, name+pragmas).Conn(t.Context())
-	is.NoErr(err)
+	other := must(connect(t, name+pragmas).Conn(t.Context()))
 	defer other.Close()
-	_, err = other.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
-	is.NoErr(err)
+	must(other.ExecContext(t.Context(), `BEGIN IMMEDIATE`))
 	for range 3 {
 		began := time.Now()
-		_, err = db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
+		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
 		is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
 		is.True(time.Since(began) >= timeout)
-		got, err := db.Symbols().GetFolder(t.Context(), folder.ID)
-		is.NoErr(err)
+		got := must(db.Symbols().GetFolder(t.Context(), folder.ID))
 		is.Equal(got, folder)
 	}
-	_, err = other.ExecContext(t.Context(), `ROLLBACK`)
-	is.NoErr(err)
-	_, err = db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
-	is.NoErr(err)
+	must(other.ExecContext(t.Context(), `ROLLBACK`))
+	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"}))
 }

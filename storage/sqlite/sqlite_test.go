@@ -68,16 +68,14 @@ func TestMigrate_WaitsForLock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	other, err := connect(t, name+pragmas).Conn(t.Context())
-	is.NoErr(err)
+	other := must(connect(t, name+pragmas).Conn(t.Context()))
 	defer other.Close()
 	execute := func(statement string) {
 		if _, err := other.ExecContext(t.Context(), statement); err != nil {
 			t.Error(err)
 		}
 	}
-	db, err := sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "20", 1)))
-	is.NoErr(err)
+	db := must(sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "20", 1))))
 	execute(`BEGIN IMMEDIATE`)
 	short, cancelShort := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancelShort()
@@ -151,8 +149,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 func openFile(t testing.TB) (harness storagetest.Harness, dsn string) {
 	t.Helper()
 	is := is.New(t)
-	content, err := migratedFile()
-	is.NoErr(err)
+	content := must(migratedFile())
 	name := file(t)
 	is.NoErr(os.WriteFile(strings.TrimPrefix(name, "file:"), content, 0o600))
 	return newHarness(t, name+pragmas), name + pragmas

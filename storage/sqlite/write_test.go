@@ -16,8 +16,7 @@ func TestWrite_QueueRespectsContext(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := open(t).Symbols()
-	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 
 	writing, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
@@ -32,16 +31,14 @@ func TestWrite_QueueRespectsContext(t *testing.T) {
 	<-writing
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = store.InsertFolder(ctx, symbols.Folder{Name: "late"})
+	_, err := store.InsertFolder(ctx, symbols.Folder{Name: "late"})
 	is.True(errors.Is(err, context.DeadlineExceeded))
-	got, err := store.GetFolder(t.Context(), folder.ID)
-	is.NoErr(err)
+	got := must(store.GetFolder(t.Context(), folder.ID))
 	is.Equal(got, folder) // from before the update
 
 	close(proceed)
 	is.NoErr(<-done)
-	list, err := store.ListFolders(t.Context(), symbols.Range{})
-	is.NoErr(err)
+	list := must(store.ListFolders(t.Context(), symbols.Range{}))
 	is.Equal(len(list.Folders), 1)
 	is.Equal(list.Folders[0].Name, "renamed")
 }
@@ -55,11 +52,10 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	db := migrate(t, conn)
 	store := db.Symbols()
 	is := is.New(t)
-	folder, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 
 	// A deletion that runs until it is interrupted.
-	_, err = conn.ExecContext(t.Context(), `
+	_, err := conn.ExecContext(t.Context(), `
 		CREATE VIEW endless AS
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
 		SELECT i FROM n;
@@ -71,8 +67,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	is.True(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}) != nil)
-	_, err = conn.ExecContext(t.Context(), `DROP TRIGGER slow`)
-	is.NoErr(err)
+	must(conn.ExecContext(t.Context(), `DROP TRIGGER slow`))
 
 	ctx, cancel = context.WithCancel(t.Context())
 	_, err = store.UpdateFolder(ctx, folder.ID, func(folder *symbols.Folder) error {
@@ -87,8 +82,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 		store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error { panic("interrupted") })
 	}()
 
-	got, err := store.GetFolder(t.Context(), folder.ID)
-	is.NoErr(err)
+	got := must(store.GetFolder(t.Context(), folder.ID))
 	is.Equal(got, folder) // unchanged
 	is.NoErr(store.DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 }

@@ -32,8 +32,7 @@ func TestMigrate_SupportsExportIndexSideBySide(t *testing.T) {
 		store := db.migrated().Exports()
 		search := func(text string) (ids []int64) {
 			is.Helper()
-			list, err := store.List(t.Context(), exports.Filter{Contains: text}, exports.Range{Limit: 10})
-			is.NoErr(err)
+			list := must(store.List(t.Context(), exports.Filter{Contains: text}, exports.Range{Limit: 10}))
 			for _, export := range list.Exports {
 				ids = append(ids, export.ID)
 			}

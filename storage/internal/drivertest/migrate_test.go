@@ -21,8 +21,7 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 			return definitions
 		}
 		empty := schema()
-		pending, err := h.Pending(t.Context())
-		is.NoErr(err)
+		pending := must(h.Pending(t.Context()))
 		is.Equal(pending, db.names)
 		is.Equal(schema(), empty) // Pending has changed nothing
 
@@ -32,19 +31,15 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 		for line := range strings.Lines(migrated) {
 			is.True(strings.HasPrefix(line, "canvasback_"))
 		}
-		folder, err := h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-		is.NoErr(err)
-		before, err := h.Symbols().ListFolders(t.Context(), symbols.Range{})
-		is.NoErr(err)
+		folder := must(h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+		before := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))
 		is.Equal(before.Folders, []symbols.Folder{folder})
 		for range 2 {
-			pending, err = h.Pending(t.Context())
-			is.NoErr(err)
+			pending = must(h.Pending(t.Context()))
 			is.Equal(len(pending), 0)
 			is.NoErr(h.Migrate(t.Context()))
 			is.Equal(schema(), migrated) // unchanged
-			after, err := h.Symbols().ListFolders(t.Context(), symbols.Range{})
-			is.NoErr(err)
+			after := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))
 			is.Equal(after, before)
 		}
 	})
@@ -58,12 +53,11 @@ func TestMigrate_RejectsNewerSchemaThatContracts(t *testing.T) {
 		h := db.migrated()
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9998, 'of_a_later_release', ` + db.now + `)`)
 		is.NoErr(h.Migrate(t.Context()))
-		pending, err := h.Pending(t.Context())
-		is.NoErr(err)
+		pending := must(h.Pending(t.Context()))
 		is.Equal(len(pending), 0)
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9999, 'contract_keys', ` + db.now + `)`)
 		is.True(h.Migrate(t.Context()) != nil)
-		_, err = h.Pending(t.Context())
+		_, err := h.Pending(t.Context())
 		is.True(err != nil)
 	})
 }
@@ -82,21 +76,17 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 			is.NoErr(err)
 		}
 		is.Equal(db.count(`SELECT count(*) FROM canvasback_migrations`), len(db.names)) // each once
-		_, err := db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-		is.NoErr(err)
+		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	})
 }
 
 // TestMigrations_RunAsScripts applies each file as one script, as other tools do.
 func TestMigrations_RunAsScripts(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
-		is := is.New(t)
 		for _, name := range db.names {
-			text, err := fs.ReadFile(db.migrations, name+".sql")
-			is.NoErr(err)
+			text := must(fs.ReadFile(db.migrations, name+".sql"))
 			db.execute("-- +goose Up\n-- +goose StatementBegin\n" + string(text) + "-- +goose StatementEnd\n")
 		}
-		_, err := db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-		is.NoErr(err)
+		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 	})
 }

@@ -82,8 +82,7 @@ var postgresDriver = driver{
 func openPostgres(t testing.TB, dsn string) *database {
 	is := is.New(t)
 	connect := func(dsn string) *pgxpool.Pool {
-		pool, err := pgxpool.New(t.Context(), dsn)
-		is.NoErr(err)
+		pool := must(pgxpool.New(t.Context(), dsn))
 		t.Cleanup(pool.Close)
 		return pool
 	}
@@ -100,11 +99,9 @@ func openPostgres(t testing.TB, dsn string) *database {
 		},
 		scan: func(query string, dest any) error { return operator.QueryRow(t.Context(), query).Scan(dest) },
 		prepare: func(statement string) func() error {
-			conn, err := operator.Acquire(t.Context())
-			is.NoErr(err)
+			conn := must(operator.Acquire(t.Context()))
 			t.Cleanup(conn.Release)
-			prepared, err := conn.Conn().Prepare(t.Context(), "prepared", statement)
-			is.NoErr(err)
+			prepared := must(conn.Conn().Prepare(t.Context(), "prepared", statement))
 			return func() error { _, err := conn.Exec(t.Context(), prepared.Name); return err }
 		},
 		copy: func() *database {
@@ -113,11 +110,9 @@ func openPostgres(t testing.TB, dsn string) *database {
 				pool.Reset() // PostgreSQL waits until the database is not in use
 			}
 			other := connect(pgtest.Database(t))
-			_, err := other.Exec(t.Context(), `CREATE DATABASE `+name+`_copy TEMPLATE `+name)
-			is.NoErr(err)
+			must(other.Exec(t.Context(), `CREATE DATABASE `+name+`_copy TEMPLATE `+name))
 			t.Cleanup(func() {
-				_, err := other.Exec(context.Background(), `DROP DATABASE `+name+`_copy WITH (FORCE)`)
-				is.NoErr(err)
+				must(other.Exec(context.Background(), `DROP DATABASE `+name+`_copy WITH (FORCE)`))
 			})
 			return openPostgres(t, strings.ReplaceAll(dsn, name, name+"_copy"))
 		},

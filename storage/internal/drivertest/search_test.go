@@ -25,20 +25,17 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 		var folders [2]int64
 		var ids []int64
 		for i := range folders {
-			folder, err := processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i))
-			is.NoErr(err)
+			folder := must(processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i)))
 			folders[i] = folder.ID
 		}
-		query, err := symbols.ParseQuery("valve")
-		is.NoErr(err)
+		query := must(symbols.ParseQuery("valve"))
 		for range 300 {
 			writer := rand.IntN(2)
 			s, other := processes[writer], processes[1-writer]
 			text := fmt.Sprint([]string{"valve", "pump"}[rand.IntN(2)], rand.IntN(100))
 			n := rand.IntN(len(ids) + 1)
 			if n == len(ids) {
-				symbol, err := s.CreateSymbol(ctx, folders[0], symbols.NewSymbol{Name: text, Type: "a/b", Data: "x"})
-				is.NoErr(err)
+				symbol := must(s.CreateSymbol(ctx, folders[0], symbols.NewSymbol{Name: text, Type: "a/b", Data: "x"}))
 				ids = append(ids, symbol.ID)
 			} else if change := rand.IntN(6); change == 5 {
 				is.NoErr(s.DeleteSymbol(ctx, ids[n], symbols.Any, 0))
@@ -50,11 +47,9 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 				}[change], symbols.Any)
 				is.NoErr(err)
 			}
-			page, err := other.Search(ctx, query, symbols.Range{})
-			is.NoErr(err)
+			page := must(other.Search(ctx, query, symbols.Range{}))
 			var want []symbols.SymbolInfo
-			all, err := stores[writer].FindSymbolInfos(ctx, ids)
-			is.NoErr(err)
+			all := must(stores[writer].FindSymbolInfos(ctx, ids))
 			for _, info := range all {
 				if query.Matches(info.Name, info.Tags) {
 					want = append(want, info)
@@ -71,17 +66,13 @@ func TestSearch_FollowsTenantOfFolder(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is, ctx := is.New(t), t.Context()
 		all := must(symbols.NewService(db.migrated().Symbols(), nil))
-		query, err := symbols.ParseQuery("valve")
-		is.NoErr(err)
+		query := must(symbols.ParseQuery("valve"))
 		found := func(tenant string) int {
-			page, err := all.Tenant(tenant).Search(ctx, query, symbols.Range{})
-			is.NoErr(err)
+			page := must(all.Tenant(tenant).Search(ctx, query, symbols.Range{}))
 			return len(page.Symbols)
 		}
-		folder, err := all.Tenant("a").CreateFolder(ctx, "folder")
-		is.NoErr(err)
-		_, err = all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"})
-		is.NoErr(err)
+		folder := must(all.Tenant("a").CreateFolder(ctx, "folder"))
+		must(all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))
 		is.Equal([]int{found("a"), found("b")}, []int{1, 0})
 		db.execute(`UPDATE canvasback_folders SET tenant = 'b'`)
 		is.Equal([]int{found("a"), found("b")}, []int{0, 1})

@@ -106,8 +106,7 @@ func openSQLite(t testing.TB, file, parameters string) *database {
 		exec:    exec,
 		scan:    func(query string, dest any) error { return operator.QueryRowContext(t.Context(), query).Scan(dest) },
 		prepare: func(statement string) func() error {
-			prepared, err := operator.PrepareContext(t.Context(), statement)
-			is.NoErr(err)
+			prepared := must(operator.PrepareContext(t.Context(), statement))
 			t.Cleanup(func() { prepared.Close() })
 			return func() error { _, err := prepared.ExecContext(t.Context()); return err }
 		},

@@ -12,10 +12,8 @@ import (
 func TestVersions_FollowManualStatements(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is, ctx, store := is.New(t), t.Context(), db.migrated().Symbols()
-		folder, err := store.InsertFolder(ctx, symbols.Folder{Name: "folder"})
-		is.NoErr(err)
-		_, err = store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}})
-		is.NoErr(err)
+		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "folder"}))
+		must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}}))
 		state := func() (versions [4]symbols.Version) {
 			is.Helper()
 			var errs [4]error
