@@ -2,13 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -17,28 +11,27 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/symbols"
 )
 
-// If the database cannot grow, writes return 503 and reads succeed. After a
-// final deletion writes succeed again.
+// If the database cannot grow, writes fail and reads succeed. After a final deletion writes
+// succeed again.
 func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	a := serve(t, file(t)+pragmas+"&_pragma=max_page_count(300)")
-	first := a.folder("first")
-	stored := a.fill(first)
+	l := openLibrary(t, file(t)+pragmas+"&_pragma=max_page_count(300)")
+	first := l.folder("first")
+	stored := l.fill(first)
 	for range 3 {
-		is.Equal(a.insert(first), http.StatusServiceUnavailable)
-		is.Equal(a.count(first), stored) // only the acknowledged symbols
+		is.True(l.insert(first) != nil)
+		is.Equal(l.count(first), stored) // only the acknowledged symbols
 	}
 
-	a.must("DELETE", fmt.Sprint("/symbol/folders/", first), "", new(struct{}))
-	second := a.folder("second")
-	is.True(a.fill(second) > stored/2)
-	a.checkIntegrity()
+	is.NoErr(l.DeleteFolder(t.Context(), first, symbols.Any, 0))
+	second := l.folder("second")
+	is.True(l.fill(second) > stored/2)
+	l.checkIntegrity()
 }
 
 // rejectWritesOnly calls fill, which fills the disk, and checks that reads succeed, and
@@ -78,114 +71,63 @@ func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 	}
 }
 
-// api is a server with the symbol routes over a database file.
-type api struct {
+// library is a service of symbols over a database file.
+type library struct {
+	*symbols.Service
 	t    *testing.T
-	url  string
 	pool *sql.DB
 }
 
-func serve(t *testing.T, dsn string) api {
+func openLibrary(t *testing.T, dsn string) library {
 	t.Helper()
 	pool := connect(t, dsn)
-	db := migrate(t, pool)
-	library := must(symbols.NewService(db.Symbols(), &symbols.Options{TrashLifetime: -1}))
-	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
-		Symbols:                   library,
-		DangerouslySkipClientKeys: true,
-		Logger:                    slog.New(slog.DiscardHandler),
-	}))
-	t.Cleanup(server.Close)
-	return api{t, server.URL, pool}
-}
-
-// send sends a request. A response with status 503 must have a Retry-After header
-// and the code of an unavailable store.
-func (a api) send(method, path, body string) (status int, content []byte) {
-	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err = io.ReadAll(response.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if response.StatusCode == http.StatusServiceUnavailable &&
-		(response.Header.Get("Retry-After") == "" || !strings.Contains(string(content), `"code":"unavailable"`)) {
-		a.t.Errorf("%s %s: %v %s", method, path, response.Header, content)
-	}
-	return response.StatusCode, content
-}
-
-// must sends a request that must succeed, and decodes the response.
-func (a api) must(method, path, body string, decoded any) {
-	a.t.Helper()
-	status, content := a.send(method, path, body)
-	if status/100 != 2 {
-		a.t.Fatalf("%s %s: %d %s", method, path, status, content)
-	}
-	if err := json.Unmarshal(content, decoded); err != nil {
-		a.t.Fatalf("%s %s: %s: %v", method, path, content, err)
-	}
+	options := &symbols.Options{TrashLifetime: -1, PageSize: 64 << 20} // a page has all symbols
+	return library{must(symbols.NewService(migrate(t, pool).Symbols(), options)), t, pool}
 }
 
 // folder creates a folder and returns its id.
-func (a api) folder(name string) int64 {
-	a.t.Helper()
-	var folder struct{ ID int64 }
-	a.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":%q}`, name), &folder)
-	return folder.ID
-}
+func (l library) folder(name string) int64 { return must(l.CreateFolder(l.t.Context(), name)).ID }
 
-// insert adds a symbol to a folder and returns the status.
-func (a api) insert(folder int64) int {
-	a.t.Helper()
-	status, _ := a.send("POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder),
-		fmt.Sprintf(`{"name":"symbol","type":"image/svg+xml","data":%q}`, strings.Repeat("<svg/>", 4000)))
-	return status
+// insert adds a symbol to a folder. The error is one of a response with status 503.
+func (l library) insert(folder int64) error {
+	data := strings.Repeat("<svg/>", 4000)
+	_, err := l.CreateSymbol(l.t.Context(), folder, symbols.NewSymbol{Name: "symbol", Type: "image/svg+xml", Data: data})
+	if err != nil && !errors.Is(err, symbols.ErrUnavailable) {
+		l.t.Fatal(err)
+	}
+	return err
 }
 
 // fill adds symbols to a folder until the store is full, and returns how many it
 // accepted.
-func (a api) fill(folder int64) int {
-	a.t.Helper()
+func (l library) fill(folder int64) int {
+	l.t.Helper()
 	for stored := range 1000 {
-		switch status := a.insert(folder); status {
-		case http.StatusCreated:
-		case http.StatusServiceUnavailable:
+		if l.insert(folder) != nil {
 			return stored
-		default:
-			a.t.Fatalf("inserting a symbol returns %d", status)
 		}
 	}
-	a.t.Fatal("the store accepted 1000 symbols")
+	l.t.Fatal("the store accepted 1000 symbols")
 	return 0
 }
 
 // count returns the number of symbols in a folder.
-func (a api) count(folder int64) int {
-	a.t.Helper()
-	var list []struct{ Data string }
-	a.must("GET", fmt.Sprintf("/symbol/folders/%d/symbols", folder), "", &list)
+func (l library) count(folder int64) int {
+	l.t.Helper()
+	list := must(l.ListSymbols(l.t.Context(), folder, symbols.Range{}, nil, false)).Symbols
 	for _, symbol := range list {
 		if len(symbol.Data) != 6*4000 {
-			a.t.Errorf("a symbol has %d bytes", len(symbol.Data))
+			l.t.Errorf("a symbol has %d bytes", len(symbol.Data))
 		}
 	}
 	return len(list)
 }
 
 // checkIntegrity reports a corrupt file.
-func (a api) checkIntegrity() {
-	a.t.Helper()
+func (l library) checkIntegrity() {
+	l.t.Helper()
 	var integrity string
-	if err := a.pool.QueryRowContext(a.t.Context(), `PRAGMA integrity_check`).Scan(&integrity); err != nil || integrity != "ok" {
-		a.t.Errorf("%s, %v", integrity, err)
+	if err := l.pool.QueryRowContext(l.t.Context(), `PRAGMA integrity_check`).Scan(&integrity); err != nil || integrity != "ok" {
+		l.t.Errorf("%s, %v", integrity, err)
 	}
 }
