@@ -223,9 +223,7 @@ func changesFailedUpdate(t *testing.T, s Harness) {
 		if do() == nil {
 			t.Error("a change succeeds, want an error")
 		}
-		if after := wantChanges(t, s, before); after != before {
-			t.Errorf("the epoch changed from %d to %d", before, after)
-		}
+		wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 	}
 }
 

@@ -148,9 +148,7 @@ func concurrentFolderDeletes(t *testing.T, handles []Storage) {
 			}
 			wantError(t, errs[4+i], symbols.ErrFolderNotFound)
 			must(t, err)
-			if got != mover {
-				t.Errorf("a symbol whose move failed is %+v, want %+v", got, mover)
-			}
+			wantEqual(t, "a symbol whose move failed is", got, mover)
 		}
 	}
 	for _, s := range handles {

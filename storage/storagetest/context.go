@@ -61,9 +61,7 @@ func contextEnded(t *testing.T, s Harness) {
 			wantLink(t, s, link)
 			wantFacts(t, s, []string{"fact", "new"}, newFact("fact"))
 		}
-		if after := epoch(t, s); after != before {
-			t.Errorf("the epoch changed from %d to %d", before, after)
-		}
+		wantEqual(t, "the epoch is", epoch(t, s), before)
 		if got, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{}); err != nil || !slices.Equal(got.Entries, trash.Entries) {
 			t.Errorf("ListTrash returns %+v, %v, want %+v", got, err, trash)
 		}

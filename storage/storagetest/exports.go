@@ -110,9 +110,7 @@ func exportReplace(t *testing.T, s Harness) {
 			t.Error("Put reports that a replaced export is new")
 		}
 		export.ID, export.CreatedAt = previous.ID, previous.CreatedAt
-		if stored != export {
-			t.Errorf("Put returns %+v, want %+v", stored, export)
-		}
+		wantEqual(t, "Put returns", stored, export)
 		wantExports(t, s, export, other)
 	}
 }

@@ -55,9 +55,7 @@ func exportGet(t *testing.T, s Harness) {
 	for _, want := range []exports.Export{export, other} {
 		got, err := s.Exports().Get(t.Context(), want.ID)
 		must(t, err)
-		if got != want {
-			t.Errorf("Get returns %+v, want %+v", got, want)
-		}
+		wantEqual(t, "Get returns", got, want)
 	}
 	for _, id := range []int64{other.ID + 1, 0, -1, math.MaxInt64} {
 		_, err := s.Exports().Get(t.Context(), id)

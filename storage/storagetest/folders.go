@@ -32,15 +32,11 @@ func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 	t.Helper()
 	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
 	must(t, err)
-	if !slices.Equal(list.Folders, want) {
-		t.Errorf("ListFolders returns %+v, want %+v", list.Folders, want)
-	}
+	wantList(t, "ListFolders returns", list.Folders, want)
 	for _, folder := range want {
 		got, err := s.Symbols().GetFolder(t.Context(), folder.ID)
 		must(t, err)
-		if got != folder {
-			t.Errorf("GetFolder returns %+v, want %+v", got, folder)
-		}
+		wantEqual(t, "GetFolder returns", got, folder)
 	}
 }
 
@@ -152,9 +148,7 @@ func folderRename(t *testing.T, s Harness) {
 func folderUpdateFails(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	_, err := s.Symbols().UpdateFolder(t.Context(), folder.ID, func(current *symbols.Folder) error {
-		if *current != folder {
-			t.Errorf("the function is called with %+v, want %+v", *current, folder)
-		}
+		wantEqual(t, "the function is called with", *current, folder)
 		current.Name = "renamed"
 		return errCallback
 	})

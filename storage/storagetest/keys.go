@@ -93,18 +93,14 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 	t.Helper()
 	got, err := s.Keys().Get(t.Context(), want.ID)
 	must(t, err)
-	if got != want {
-		t.Errorf("Get returns %+v, want %+v", got, want)
-	}
+	wantEqual(t, "Get returns", got, want)
 	for _, digest := range []keys.Digest{want.Digest, want.PreviousDigest} {
 		if digest == (keys.Digest{}) {
 			continue
 		}
 		got, err = s.Keys().Find(t.Context(), digest)
 		must(t, err)
-		if got != want {
-			t.Errorf("Find returns %+v, want %+v", got, want)
-		}
+		wantEqual(t, "Find returns", got, want)
 	}
 	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
@@ -121,9 +117,7 @@ func keyIDs(t *testing.T, s Harness) {
 		key.ID, key.UseCount = 1, 7 // ignored
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
-		if stored.UseCount != 0 {
-			t.Errorf("Insert returns UseCount %d, want 0", stored.UseCount)
-		}
+		wantEqual(t, "Insert returns UseCount", stored.UseCount, 0)
 		if stored.ID <= last {
 			t.Errorf("Insert assigns id %d after %d", stored.ID, last)
 		}
@@ -132,9 +126,7 @@ func keyIDs(t *testing.T, s Harness) {
 	}
 	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Equal(all.Keys, want) {
-		t.Errorf("List returns %+v, want %+v", all, want)
-	}
+	wantList(t, "List returns", all.Keys, want)
 }
 
 func keyRoundTrip(t *testing.T, s Harness) {
@@ -156,9 +148,7 @@ func keyRoundTrip(t *testing.T, s Harness) {
 		stored, err := s.Keys().Insert(t.Context(), key)
 		must(t, err)
 		key.ID = stored.ID
-		if stored != key {
-			t.Errorf("Insert returns %+v, want %+v", stored, key)
-		}
+		wantEqual(t, "Insert returns", stored, key)
 		wantKey(t, s, key)
 	}
 }
@@ -173,9 +163,7 @@ func keyTexts(t *testing.T, s Harness) {
 		key.ID = stored.ID
 		got, err := s.Keys().Get(t.Context(), key.ID)
 		must(t, err)
-		if got != key {
-			t.Errorf("Get returns %+v, want %+v", got, key)
-		}
+		wantEqual(t, "Get returns", got, key)
 	}
 }
 
@@ -255,16 +243,12 @@ func keyUpdate(t *testing.T, s Harness) {
 	want.ExpiresAt, want.UpdatedAt = testTime.Add(time.Hour), testTime.Add(time.Second)
 	for range 2 { // the second call changes nothing
 		got, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(current *keys.Key) error {
-			if *current != key {
-				t.Errorf("the function is called with %+v, want %+v", *current, key)
-			}
+			wantEqual(t, "the function is called with", *current, key)
 			*current = want
 			return nil
 		})
 		must(t, err)
-		if got != want {
-			t.Errorf("Update returns %+v, want %+v", got, want)
-		}
+		wantEqual(t, "Update returns", got, want)
 		wantKey(t, s, want)
 		key = want
 	}
@@ -280,9 +264,7 @@ func keyUpdateFails(t *testing.T, s Harness) {
 	})
 	wantError(t, err, errCallback)
 	wantKey(t, s, key)
-	if after := epoch(t, s); after != before {
-		t.Errorf("the epoch changed from %d to %d", before, after)
-	}
+	wantEqual(t, "the epoch is", epoch(t, s), before)
 }
 
 func keyUpdateIgnoresFields(t *testing.T, s Harness) {
@@ -297,9 +279,7 @@ func keyUpdateIgnoresFields(t *testing.T, s Harness) {
 	})
 	must(t, err)
 	key.Name, key.LastUsedAt, key.UseCount = "renamed", testTime, 1
-	if got != key {
-		t.Errorf("Update returns %+v, want %+v", got, key)
-	}
+	wantEqual(t, "Update returns", got, key)
 	wantKey(t, s, key)
 }
 
@@ -307,9 +287,7 @@ func keyDelete(t *testing.T, s Harness) {
 	key, other := insertKey(t, s, "key"), insertKey(t, s, "other")
 	deleted, err := DeleteKey(t.Context(), s.Keys(), key.ID)
 	must(t, err)
-	if deleted != key {
-		t.Errorf("Delete returns %+v, want %+v", deleted, key)
-	}
+	wantEqual(t, "Delete returns", deleted, key)
 	_, err = s.Keys().Get(t.Context(), key.ID)
 	wantError(t, err, keys.ErrNotFound)
 	_, err = s.Keys().Find(t.Context(), key.Digest)
@@ -317,9 +295,7 @@ func keyDelete(t *testing.T, s Harness) {
 	wantError(t, deleteKey(t, s, key.ID), keys.ErrNotFound)
 	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Equal(all.Keys, []keys.Key{other}) {
-		t.Errorf("List returns %+v, want only %+v", all, other)
-	}
+	wantList(t, "List returns", all.Keys, []keys.Key{other})
 }
 
 func keyFind(t *testing.T, s Harness) {
@@ -386,9 +362,7 @@ func keyFindID(t *testing.T, s Harness) {
 	key := insertUsedKey(t, s)
 	got, err := s.Keys().FindID(t.Context(), key.ID)
 	must(t, err)
-	if got != key {
-		t.Errorf("FindID returns %+v, want %+v", got, key)
-	}
+	wantEqual(t, "FindID returns", got, key)
 	must(t, deleteKey(t, s, key.ID))
 	for _, id := range []int64{key.ID, key.ID + 1, 0, -1, math.MaxInt64} {
 		_, err = s.Keys().FindID(t.Context(), id)
@@ -495,9 +469,7 @@ func keyPersists(t *testing.T, s Harness) {
 }
 
 func keyShared(t *testing.T, s Harness) {
-	if got, want := s.Keys().Shared(), s.Reopen != nil; got != want {
-		t.Errorf("Shared returns %v, want %v", got, want)
-	}
+	wantEqual(t, "Shared returns", s.Keys().Shared(), s.Reopen != nil)
 }
 
 // UpdateKey is Update of one key.

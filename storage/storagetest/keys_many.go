@@ -55,18 +55,14 @@ func keyImport(t *testing.T, s Harness) {
 		want.ID = ids[i]
 		got, err := s.Keys().Find(t.Context(), want.Digest)
 		must(t, err)
-		if got != want {
-			t.Errorf("Find returns %+v, want %+v", got, want)
-		}
+		wantEqual(t, "Find returns", got, want)
 	}
 	if changes := changesSince(t, s, before); !changes.Complete || len(changes.Digests) != len(list) {
 		t.Errorf("the log has %d digests, complete: %v", len(changes.Digests), changes.Complete)
 	}
 	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if len(page.Keys) != len(list)+2 {
-		t.Errorf("there are %d keys, want %d", len(page.Keys), len(list)+2)
-	}
+	wantEqual(t, "the number of keys is", len(page.Keys), len(list)+2)
 }
 
 // keyWhole checks what Update and Delete pass to the function and return.
@@ -76,18 +72,14 @@ func keyWhole(t *testing.T, s Harness) {
 		"Update": s.Keys().Update, "Delete": s.Keys().Delete,
 	} {
 		_, err := method(t.Context(), []int64{key.ID}, func(list []keys.Key) error {
-			if !slices.Equal(list, []keys.Key{key}) {
-				t.Errorf("%s calls the function with %+v, want %+v", name, list, key)
-			}
+			wantList(t, name+" calls the function with", list, []keys.Key{key})
 			return errCallback
 		})
 		wantError(t, err, errCallback)
 	}
 	got, err := s.Keys().Delete(t.Context(), []int64{key.ID}, func([]keys.Key) error { return nil })
 	must(t, err)
-	if !slices.Equal(got, []keys.Key{key}) {
-		t.Errorf("Delete returns %+v, want %+v", got, key)
-	}
+	wantList(t, "Delete returns", got, []keys.Key{key})
 }
 
 // keyThousand checks the numbers of keys that a Service passes.
@@ -129,9 +121,7 @@ func keyMany(t *testing.T, s Harness) {
 	before := epoch(t, s)
 	some := append([]int64{ids[0] + 1000}, ids[1:4]...) // one does not exist
 	change := func(list []keys.Key) {
-		if !slices.Equal(list, all[1:4]) {
-			t.Errorf("the function is called with %+v, want %+v", list, all[1:4])
-		}
+		wantList(t, "the function is called with", list, all[1:4])
 		list[0].Name, list[2].Active = "renamed", false
 		list[1].ID, list[1].UseCount = 7, 7 // ignored
 	}
@@ -143,27 +133,21 @@ func keyMany(t *testing.T, s Harness) {
 	for _, key := range all {
 		wantKey(t, s, key)
 	}
-	if after := wantChanges(t, s, before); after != before {
-		t.Errorf("the epoch changed from %d to %d", before, after)
-	}
+	wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 	got, err := s.Keys().Update(t.Context(), some, func(list []keys.Key) error {
 		change(list)
 		return nil
 	})
 	must(t, err)
 	all[1].Name, all[3].Active = "renamed", false
-	if !slices.Equal(got, all[1:4]) {
-		t.Errorf("Update returns %+v, want %+v", got, all[1:4])
-	}
+	wantList(t, "Update returns", got, all[1:4])
 	wantChanges(t, s, before, all[3].Digest) // a name does not count
 	for _, key := range all {
 		wantKey(t, s, key)
 	}
 
 	got, err = s.Keys().Delete(t.Context(), some, func(list []keys.Key) error {
-		if !slices.Equal(list, all[1:4]) {
-			t.Errorf("the function is called with %+v, want %+v", list, all[1:4])
-		}
+		wantList(t, "the function is called with", list, all[1:4])
 		return errCallback
 	})
 	wantError(t, err, errCallback)
@@ -173,14 +157,10 @@ func keyMany(t *testing.T, s Harness) {
 	wantKey(t, s, all[1])
 	got, err = s.Keys().Delete(t.Context(), some, func([]keys.Key) error { return nil })
 	must(t, err)
-	if !slices.Equal(got, all[1:4]) {
-		t.Errorf("Delete returns %+v, want %+v", got, all[1:4])
-	}
+	wantList(t, "Delete returns", got, all[1:4])
 	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
 	must(t, err)
-	if !slices.Equal(page.Keys, []keys.Key{all[0], all[4]}) {
-		t.Errorf("List returns %+v", page.Keys)
-	}
+	wantList(t, "List returns", page.Keys, []keys.Key{all[0], all[4]})
 	for _, none := range [][]int64{nil, {ids[0] + 1000}} {
 		got, err = s.Keys().Update(t.Context(), none, func([]keys.Key) error { return nil })
 		must(t, err)

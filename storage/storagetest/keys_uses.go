@@ -34,9 +34,7 @@ func keyTouchPublicKey(t *testing.T, s Harness) {
 	touch(key.PreviousDigest, 2)
 	touch(other.Digest, 3) // of another key
 	touch(keys.Digest{}, 0)
-	if after := wantChanges(t, s, before); after != before {
-		t.Errorf("the epoch changed from %d to %d", before, after)
-	}
+	wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 
 	key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.PreviousDigest, key.PreviousPublicKey = key.Digest, key.PublicKey
@@ -135,9 +133,7 @@ func keyTouch(t *testing.T, s Harness) {
 		list[i].LastUsedAt, list[i].UseCount = at, []int64{1, 2, 2, 2, 0}[i]
 		wantKey(t, s, list[i])
 	}
-	if after := wantChanges(t, s, before); after != before {
-		t.Errorf("the epoch changed from %d to %d", before, after)
-	}
+	wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 }
 
 func keyTouchCounts(t *testing.T, s Harness) {

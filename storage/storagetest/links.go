@@ -136,9 +136,7 @@ func linkServed(t *testing.T, s Harness) {
 	must(t, linkStore(t, s).AddServed(t.Context(), digestOf("c"), 1))
 	replaced, err := linkStore(t, s).ReplacePlan(t.Context(), link.Digest, 1, nil)
 	must(t, err)
-	if replaced.Served != link.Served {
-		t.Errorf("ReplacePlan changes Served from %d to %d", link.Served, replaced.Served)
-	}
+	wantEqual(t, "ReplacePlan returns Served", replaced.Served, link.Served)
 	wantLink(t, s, other)
 }
 

@@ -21,6 +21,7 @@ package storagetest
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,22 @@ func wantError(t testing.TB, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Errorf("got error %v, want %v", got, want)
+	}
+}
+
+// wantEqual checks that a value, of which what says where it is from, is the one wanted.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s %+v, want %+v", what, got, want)
+	}
+}
+
+// wantList is wantEqual for lists.
+func wantList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s %+v, want %+v", what, got, want)
 	}
 }
 

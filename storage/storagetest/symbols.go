@@ -84,9 +84,7 @@ func wantSymbols(t testing.TB, s Storage, folderID int64, want ...symbols.Symbol
 	for _, symbol := range want {
 		got, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
 		must(t, err)
-		if got != symbol {
-			t.Errorf("GetSymbol returns %+v, want %+v", got, symbol)
-		}
+		wantEqual(t, "GetSymbol returns", got, symbol)
 	}
 }
 
@@ -132,9 +130,7 @@ func symbolTexts(t *testing.T, s Harness) {
 	stored := insertSymbols(t, s, folder.ID, given...)
 	for i, symbol := range given {
 		symbol.ID, symbol.FolderID, symbol.Version = stored[i].ID, folder.ID, stored[i].Version
-		if stored[i] != symbol {
-			t.Errorf("InsertSymbols returns %+v, want %+v", stored[i], symbol)
-		}
+		wantEqual(t, "InsertSymbols returns", stored[i], symbol)
 	}
 	wantSymbols(t, s, folder.ID, stored...)
 }
@@ -167,17 +163,13 @@ func symbolUpdate(t *testing.T, s Harness) {
 	want.Name, want.Type, want.Data = "renamed", "image/png", "new data"
 	for range 2 { // the second call changes nothing
 		got, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(current *symbols.Symbol) error {
-			if *current != symbol {
-				t.Errorf("the function is called with %+v, want %+v", *current, symbol)
-			}
+			wantEqual(t, "the function is called with", *current, symbol)
 			*current = want
 			return nil
 		})
 		must(t, err)
 		want.Version = got.Version
-		if got != want {
-			t.Errorf("UpdateSymbol returns %+v, want %+v", got, want)
-		}
+		wantEqual(t, "UpdateSymbol returns", got, want)
 		wantSymbols(t, s, symbol.FolderID, want)
 		symbol = want
 	}
@@ -215,9 +207,7 @@ func symbolDetails(t *testing.T, s Harness) {
 			ID: symbol.ID, Name: symbol.Name, Type: symbol.Type, Data: symbol.Data,
 			FolderID: folder.ID, Version: symbol.Version,
 		}
-		if !slices.Equal(page.Symbols, []symbols.Symbol{plain}) {
-			t.Errorf("ListSymbols without details returns %+v, want %+v", page.Symbols, plain)
-		}
+		wantList(t, "ListSymbols without details returns", page.Symbols, []symbols.Symbol{plain})
 		infos, err := s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
 		must(t, err)
 		found, err := s.Symbols().FindSymbolInfos(t.Context(), []int64{symbol.ID})
@@ -247,9 +237,7 @@ func symbolMove(t *testing.T, s Harness) {
 	must(t, err)
 	want := list[1]
 	want.FolderID, want.Version = to.ID, moved.Version
-	if moved != want {
-		t.Errorf("UpdateSymbol returns %+v, want %+v", moved, want)
-	}
+	wantEqual(t, "UpdateSymbol returns", moved, want)
 	wantSymbols(t, s, from.ID, list[0], list[2])
 	wantSymbols(t, s, to.ID, moved, last) // in order of id
 
@@ -428,9 +416,7 @@ func symbolInfos(t *testing.T, s Harness) {
 	for _, info := range want {
 		got, err := s.Symbols().GetSymbolInfo(t.Context(), info.ID)
 		must(t, err)
-		if got != info {
-			t.Errorf("GetSymbolInfo returns %+v, want %+v", got, info)
-		}
+		wantEqual(t, "GetSymbolInfo returns", got, info)
 	}
 	count := len(want)
 	version, err := s.Symbols().ContentsVersion(t.Context(), folder.ID)
@@ -503,9 +489,7 @@ func symbolFind(t *testing.T, s Harness) {
 	for _, ids := range [][]int64{{a.ID, b.ID}, {b.ID, 1 << 40, a.ID, b.ID}} {
 		got, err := s.Symbols().FindSymbolInfos(t.Context(), ids)
 		must(t, err)
-		if !slices.Equal(got, want) {
-			t.Errorf("FindSymbolInfos returns %+v, want %+v", got, want)
-		}
+		wantList(t, "FindSymbolInfos returns", got, want)
 	}
 	got, err := s.Symbols().FindSymbolInfos(t.Context(), nil)
 	must(t, err)
@@ -518,9 +502,7 @@ func symbolValues(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	given := newSymbols("a", "b")
 	stored := insertSymbols(t, s, folder.ID, given...)
-	if !slices.Equal(given, newSymbols("a", "b")) {
-		t.Errorf("InsertSymbols changed its argument to %+v", given)
-	}
+	wantList(t, "the argument of InsertSymbols is", given, newSymbols("a", "b"))
 	want := slices.Clone(stored)
 	given[0].Name, stored[1].Name = "altered", "altered"
 

@@ -123,9 +123,7 @@ func tenantRecords(t *testing.T, s Harness) {
 	}
 	got, err := owner.GetSymbol(t.Context(), symbol.ID)
 	must(t, err)
-	if got != symbol {
-		t.Errorf("the symbol has become %+v", got)
-	}
+	wantEqual(t, "the symbol is", got, symbol)
 	if after, err := owner.ListTrash(t.Context(), longAgo, symbols.Range{}); err != nil || !reflect.DeepEqual(after, trash) {
 		t.Errorf("the trash has become %+v, %v", after, err)
 	}
@@ -265,18 +263,14 @@ func tenantAssign(t *testing.T, s Harness) {
 
 		got, err := target.GetFolder(t.Context(), folder.ID)
 		must(t, err)
-		if got.Name != folder.Name {
-			t.Errorf("the folder has the name %q, want %q", got.Name, folder.Name)
-		}
+		wantEqual(t, "the name of the folder is", got.Name, folder.Name)
 		_, err = target.GetSymbol(t.Context(), symbol.ID)
 		must(t, err)
 		_, err = from.GetSymbol(t.Context(), symbol.ID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
 		trash, err := target.ListTrash(t.Context(), longAgo, symbols.Range{})
 		must(t, err)
-		if len(trash.Entries) != 1 {
-			t.Errorf("the trash has %d entries, want 1", len(trash.Entries))
-		}
+		wantEqual(t, "the number of entries in the trash is", len(trash.Entries), 1)
 		after, err := target.FolderListVersion(t.Context())
 		must(t, err)
 		now, err := target.ListSegments(t.Context())
@@ -315,9 +309,7 @@ func tenantSources(t *testing.T, s Harness) {
 	}
 	page, err := s.Exports().List(t.Context(), exports.Filter{}, exports.Range{})
 	must(t, err)
-	if !slices.Equal(page.Exports, all) {
-		t.Errorf("all tenants have %+v, want %+v", page.Exports, all)
-	}
+	wantList(t, "all tenants have", page.Exports, all)
 	page, err = s.Exports().List(t.Context(), exports.Filter{Contains: "0"}, exports.Range{})
 	must(t, err)
 	if len(page.Exports) > 0 { // in what a driver stores with a source
@@ -344,9 +336,7 @@ func tenantAssignExports(t *testing.T, s Harness) {
 		export.Tenant, link.Tenant = to, to
 		found, err := s.Exports().Find(t.Context(), to, export.SourceURL)
 		must(t, err)
-		if !slices.Equal(found, []exports.Export{export}) {
-			t.Errorf("Find returns %+v, want %+v", found, export)
-		}
+		wantList(t, "Find returns", found, []exports.Export{export})
 		if found, err = s.Exports().Find(t.Context(), "from", export.SourceURL); err != nil || len(found) > 0 {
 			t.Errorf("Find returns %+v, %v; want nothing", found, err)
 		}

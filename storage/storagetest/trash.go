@@ -125,9 +125,7 @@ func trashSymbol(t *testing.T, s Harness) {
 	entry := wantTrash(t, s, symbols.TrashEntry{SymbolID: symbol.ID, FolderID: symbol.FolderID, Name: "symbol"})[0]
 	restore := func(oldest time.Time, folderID int64, err error) error {
 		_, got := s.Symbols().RestoreTrash(t.Context(), entry.ID, oldest, restorer, func(e symbols.TrashEntry) (int64, error) {
-			if e != entry {
-				t.Errorf("the function is called with %+v, want %+v", e, entry)
-			}
+			wantEqual(t, "the function is called with", e, entry)
 			return folderID, err
 		})
 		return got
@@ -322,9 +320,7 @@ func bulkUpdate(t *testing.T, s Harness) {
 	wantSymbols(t, s, a.FolderID, a)
 	n, err := update([]int64{c.ID, b.ID, a.ID}, change)
 	must(t, err)
-	if n != 2 {
-		t.Errorf("UpdateSymbols has changed %d symbols, want 2", n)
-	}
+	wantEqual(t, "the number of symbols that UpdateSymbols has changed is", n, 2)
 	wantSymbols(t, s, a.FolderID)
 	wantSymbols(t, s, c.FolderID, c)
 	a.Tags, b.Tags = newTags("x"), newTags("x")
