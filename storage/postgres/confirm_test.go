@@ -54,19 +54,21 @@ func TestStorage_UnconfirmedWritesFail(t *testing.T) {
 	}
 }
 
-// cancelWaits cancels all waits for the standby until the end of the test.
-func cancelWaits(t *testing.T, operator *pgxpool.Pool) {
-	ctx, stop := context.WithCancel(t.Context())
+// cancelWaits cancels all waits for the standby until stop is called, or the test ends.
+func cancelWaits(t *testing.T, operator *pgxpool.Pool) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			operator.Exec(ctx, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
 		}
 	})
-	t.Cleanup(func() {
-		stop()
+	stop = func() {
+		cancel()
 		running.Wait()
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // TestDB_UnconfirmedMigrationFails calls the methods of a DB that write.

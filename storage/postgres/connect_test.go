@@ -46,10 +46,8 @@ func TestConfigurePool_SendsUTF8(t *testing.T) {
 	is := is.New(t)
 	dsn := pgtest.Database(t)
 	execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET client_encoding TO LATIN1`)
-	var length int
 	pool := connectWith(t, dsn, postgres.ConfigurePool)
-	is.NoErr(pool.QueryRow(t.Context(), `SELECT length($1::text)`, "ü").Scan(&length))
-	is.Equal(length, 1)
+	is.Equal(count(t, pool, `SELECT length($1::text)`, "ü"), 1)
 }
 
 // TestConfigurePool_FrozenHostDelaysNothing waits an hour for a host, which would time
@@ -73,9 +71,7 @@ func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
 	for range 5 {
 		is.NoErr(<-connected)
 	}
-	standby := true
-	is.NoErr(pool.QueryRow(t.Context(), `SELECT pg_is_in_recovery()`).Scan(&standby))
-	is.True(!standby)
+	is.Equal(count(t, pool, `SELECT pg_is_in_recovery()::int`), 0)
 	is.NoErr(connectToPrimary(t, pair.DSN(pair.Primary, pair.Standby)+slow).Ping(t.Context()))
 }
 
@@ -88,16 +84,15 @@ func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 	silent := must(net.Listen("tcp", "127.0.0.9:"+u.Port()))
 	defer silent.Close()
 	u.Host = "primary.test:" + u.Port() + ",standby.test:" + u.Port()
-	config := must(pgxpool.ParseConfig(u.String() + "&connect_timeout=3"))
-	config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) {
-		if host == "primary.test" {
-			return []string{"127.0.0.9", "127.0.0.1"}, nil
+	pool := connectWith(t, u.String()+"&connect_timeout=3", func(config *pgxpool.Config) {
+		config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) {
+			if host == "primary.test" {
+				return []string{"127.0.0.9", "127.0.0.1"}, nil
+			}
+			return []string{"127.0.0.8"}, nil // nothing listens there
 		}
-		return []string{"127.0.0.8"}, nil // nothing listens there
-	}
-	postgres.ConfigurePool(config)
-	pool := must(pgxpool.NewWithConfig(t.Context(), config))
-	defer pool.Close()
+		postgres.ConfigurePool(config)
+	})
 	is.NoErr(pool.Ping(t.Context()))
 }
 
@@ -105,16 +100,15 @@ func TestConfigurePool_CallsBeforeConnect(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pair := pgtest.StartPair(t)
-	config := must(pgxpool.ParseConfig(pair.DSN(pair.Standby, pair.Primary)))
-	password := config.ConnConfig.Password
-	config.ConnConfig.Password = "expired"
-	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		c.Password = password
-		return nil
-	}
-	postgres.ConfigurePool(config)
-	pool := must(pgxpool.NewWithConfig(t.Context(), config))
-	defer pool.Close()
+	pool := connectWith(t, pair.DSN(pair.Standby, pair.Primary), func(config *pgxpool.Config) {
+		password := config.ConnConfig.Password
+		config.ConnConfig.Password = "expired"
+		config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+			c.Password = password
+			return nil
+		}
+		postgres.ConfigurePool(config)
+	})
 	is.NoErr(pool.Ping(t.Context()))
 }
 

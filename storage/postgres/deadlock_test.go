@@ -45,19 +45,9 @@ func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 		pool.Close() // a session reports its statistics when it ends
 	}
 	pool := connect(t, dsn)
-	var deadlocks, orphans int
-	is.NoErr(pool.QueryRow(t.Context(), `
-		SELECT deadlocks
-		FROM pg_stat_database
-		WHERE datname = current_database()`,
-	).Scan(&deadlocks))
-	is.Equal(deadlocks, 0)
-	is.NoErr(pool.QueryRow(t.Context(), `
-		SELECT count(*)
-		FROM canvasback_symbols
-		WHERE folder_id NOT IN (SELECT id FROM canvasback_folders)`,
-	).Scan(&orphans))
-	is.Equal(orphans, 0)
+	is.Equal(count(t, pool, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`), 0)
+	const orphans = `SELECT count(*) FROM canvasback_symbols WHERE folder_id NOT IN (SELECT id FROM canvasback_folders)`
+	is.Equal(count(t, pool, orphans), 0)
 }
 
 // changeRandomly makes one random change. It ignores the sentinel errors that a
@@ -127,7 +117,7 @@ func TestStorage_RetriesAbortedReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
-			_, err := pool.Exec(t.Context(), `
+			execute(t, pool, `
 				CREATE SEQUENCE reads;
 				CREATE FUNCTION abort_first() RETURNS boolean LANGUAGE plpgsql AS $$
 				BEGIN
@@ -138,17 +128,13 @@ func TestStorage_RetriesAbortedReads(t *testing.T) {
 				END $$;
 				ALTER TABLE canvasback_folders RENAME TO folders;
 				CREATE VIEW canvasback_folders AS SELECT * FROM folders WHERE abort_first()`)
-			is.NoErr(err)
 			is.NoErr(read())
-			var reads int
-			is.NoErr(pool.QueryRow(t.Context(), `SELECT last_value FROM reads`).Scan(&reads))
-			is.Equal(reads, 3)
-			_, err = pool.Exec(t.Context(), `
+			is.Equal(count(t, pool, `SELECT last_value FROM reads`), 3)
+			execute(t, pool, `
 				DROP VIEW canvasback_folders;
 				ALTER TABLE folders RENAME TO canvasback_folders;
 				DROP FUNCTION abort_first;
 				DROP SEQUENCE reads`)
-			is.NoErr(err)
 		})
 	}
 }

@@ -142,16 +142,9 @@ func TestFence_CallsWaitForStandby(t *testing.T) {
 	pair.Standby.Pause()
 	wantUnavailable(t, store, 300*time.Millisecond)
 
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			count(t, operator, `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
-		}
-	})
+	stop := cancelWaits(t, operator)
 	wantUnavailable(t, store, 30*time.Second)
 	stop()
-	running.Wait()
 	pair.Standby.Resume()
 	wantAvailable(t, store)
 }

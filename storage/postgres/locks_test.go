@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
@@ -202,32 +200,6 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	committed := must(store.Symbols().ListSegments(t.Context()))
 	is.True(committed[0].Version != inserted[0].Version)
 	is.Equal(len(committed), 1)
-}
-
-// TestKeys_ErrorNamesTheLock: a transaction of an operator, which touches keys, delays a
-// deletion until its context ends.
-func TestKeys_ErrorNamesTheLock(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	dsn := pgtest.Database(t)
-	store := migrate(t, connectWith(t, dsn, func(config *pgxpool.Config) {
-		config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Minute}
-		}
-	}))
-	var ids []int64
-	for i := range byte(2) {
-		key, err := store.Keys().Insert(t.Context(), keys.Key{Name: "a", Digest: keys.Digest{i + 1}, CreatedAt: time.Now(), UpdatedAt: time.Now()})
-		is.NoErr(err)
-		ids = append(ids, key.ID)
-	}
-	begin(t, connect(t, dsn), `UPDATE canvasback_keys SET active = false`)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := store.Keys().Delete(ctx, ids[1:], func([]keys.Key) error { return nil })
-	is.True(err != nil)
-	t.Log(err)
-	is.True(strings.Contains(err.Error(), `in relation "canvasback_key`))
 }
 
 // TestPruneTrash_RemovesWhatItHasMarked deletes a large folder while PruneTrash waits: an

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,8 +53,14 @@ func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	dsn, options := pgtest.Database(t), &postgres.Options{Schema: oddSchema}
+	migrateAtOnce(t, dsn, slices.Repeat([]*postgres.Options{options}, 8)...)
+	checkWorks(t, must(postgres.New(connect(t, dsn), options)))
+}
+
+// migrateAtOnce migrates a database in several processes.
+func migrateAtOnce(t *testing.T, dsn string, processes ...*postgres.Options) {
 	var group sync.WaitGroup
-	for range 8 {
+	for _, options := range processes {
 		db := must(postgres.New(connect(t, dsn), options))
 		group.Go(func() {
 			if err := db.Migrate(t.Context()); err != nil {
@@ -62,24 +69,13 @@ func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
 		})
 	}
 	group.Wait()
-	checkWorks(t, must(postgres.New(connect(t, dsn), options)))
 }
 
 // TestMigrate_RunsConcurrentlyBySchemaAndSearchPath names one schema in two ways.
 func TestMigrate_RunsConcurrentlyBySchemaAndSearchPath(t *testing.T) {
 	t.Parallel()
 	for range 5 {
-		dsn := pgtest.Database(t)
-		var group sync.WaitGroup
-		for _, options := range []*postgres.Options{{Schema: "public"}, nil} {
-			db := must(postgres.New(connect(t, dsn), options))
-			group.Go(func() {
-				if err := db.Migrate(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
+		migrateAtOnce(t, pgtest.Database(t), &postgres.Options{Schema: "public"}, nil)
 	}
 }
 
@@ -168,10 +164,8 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	db := must(postgres.New(connect(t, dsn+"&statement_timeout=1000"), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
 	done := make(chan error, 1)
 	go func() { done <- db.Migrate(t.Context()) }()
-	for {
-		if count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
-			break
-		}
+	for waiting(t, pool)() == 0 {
+		time.Sleep(5 * time.Millisecond)
 	}
 	time.Sleep(1200 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -199,13 +193,9 @@ func TestMigrate_DuringAutovacuum(t *testing.T) {
 	execute(t, pool, `ALTER TABLE canvasback_folders SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
 		autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`)
 	execute(t, pool, `DELETE FROM canvasback_folders WHERE id % 2 = 0`)
-	deadline := time.Now().Add(60 * time.Second)
-	for count(t, pool, `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`) == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("no autovacuum")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventually(t, 1, func() int {
+		return count(t, pool, `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`)
+	})
 	db := must(postgres.New(connect(t, dsn), nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -328,9 +318,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 		ALTER TABLE canvasback_migrations ENABLE ROW LEVEL SECURITY;
 		CREATE POLICY run ON canvasback_migrations USING (policy())`)
 	check("canvasback_migrations")
-	var runs int
-	is.NoErr(super.QueryRow(t.Context(), `SELECT count(*) FROM seen`).Scan(&runs))
-	is.Equal(runs, 0)
+	is.Equal(count(t, super, `SELECT count(*) FROM seen`), 0)
 	execute(t, evil, `DROP TABLE canvasback_migrations; CREATE TABLE canvasback_exports (id bigint)`)
 
 	db := must(postgres.New(app, nil))

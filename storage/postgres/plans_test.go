@@ -25,30 +25,19 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-	_, err := operator.Exec(t.Context(), `
-		INSERT INTO canvasback_folders (name)
-		SELECT 'folder ' || i
-		FROM generate_series(1, 1000) AS i`)
-	is.NoErr(err)
-	must(operator.Exec(t.Context(), `ANALYZE canvasback_folders`))
+	execute(t, operator, `INSERT INTO canvasback_folders (name) SELECT 'folder ' || i FROM generate_series(1, 1000) AS i`)
+	execute(t, operator, `ANALYZE canvasback_folders`)
 
 	clear(reads)
 	for _, limit := range []int{0, 100} {
-		_, err = db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit})
-		is.NoErr(err)
-		_, err = db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20, true)
-		is.NoErr(err)
-		_, err = db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit})
-		is.NoErr(err)
-		_, err = db.Exports().List(t.Context(), exports.Filter{}, exports.Range{Limit: limit})
-		is.NoErr(err)
+		must(db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit}))
+		must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20, true))
+		must(db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit}))
+		must(db.Exports().List(t.Context(), exports.Filter{}, exports.Range{Limit: limit}))
 	}
-	_, err = db.Symbols().ListSegments(t.Context())
-	is.NoErr(err)
-	_, err = db.Symbols().ListSegment(t.Context(), 0)
-	is.NoErr(err)
-	_, err = db.Symbols().FindSymbolInfos(t.Context(), []int64{1, 2})
-	is.NoErr(err)
+	must(db.Symbols().ListSegments(t.Context()))
+	must(db.Symbols().ListSegment(t.Context(), 0))
+	must(db.Symbols().FindSymbolInfos(t.Context(), []int64{1, 2}))
 
 	is.True(len(reads) >= 6)
 	for query, args := range reads {
@@ -76,12 +65,10 @@ func TestInsertSymbols_PlansOnce(t *testing.T) {
 	for range 20 {
 		must(db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}}))
 	}
-	var custom int
-	is.NoErr(pool.QueryRow(t.Context(), `
+	custom := count(t, pool, `
 		SELECT sum(custom_plans)
 		FROM pg_prepared_statements
-		WHERE statement ILIKE '%INSERT INTO%canvasback_symbols%'`,
-	).Scan(&custom))
+		WHERE statement ILIKE '%INSERT INTO%canvasback_symbols%'`)
 	const always = 5 // custom plans before PostgreSQL compares their costs
 	is.Equal(custom, always)
 }
@@ -90,7 +77,6 @@ func TestInsertSymbols_PlansOnce(t *testing.T) {
 // table has statistics.
 func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
@@ -105,8 +91,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 		execute(t, operator, statement)
 		clear(reads)
 		for _, after := range []int64{0, 9000} {
-			_, err := db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 64<<10, false)
-			is.NoErr(err)
+			must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 64<<10, false))
 			for query, args := range reads {
 				rows, _ := operator.Query(t.Context(), `EXPLAIN `+query, args...)
 				plan := must(pgx.CollectRows(rows, pgx.RowTo[string]))

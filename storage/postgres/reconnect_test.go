@@ -33,9 +33,9 @@ const otherSessions = `
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
 
 // count runs a query for a number.
-func count(t testing.TB, pool *pgxpool.Pool, query string) (n int) {
+func count(t testing.TB, pool *pgxpool.Pool, query string, args ...any) (n int) {
 	t.Helper()
-	is.New(t).NoErr(pool.QueryRow(t.Context(), query).Scan(&n))
+	is.New(t).NoErr(pool.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n
 }
 

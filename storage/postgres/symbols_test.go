@@ -25,16 +25,11 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 		list[i].Data = strings.Repeat("x", 4000+i)
 	}
 	must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))
-	visited := func() (n int) {
+	visited := func() int {
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 			t.Skip("PostgreSQL 14 reports statistics late")
 		}
-		is.NoErr(pool.QueryRow(t.Context(), `
-			SELECT idx_tup_fetch + seq_tup_read
-			FROM pg_stat_user_tables
-			WHERE relname = 'canvasback_symbols'`,
-		).Scan(&n))
-		return n
+		return count(t, pool, `SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = 'canvasback_symbols'`)
 	}
 	must(pool.Exec(t.Context(), `ANALYZE canvasback_symbols`))
 	before := visited()
