@@ -130,13 +130,6 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
-func TestRegister_RejectsSchemeWithoutOpener(t *testing.T) {
-	t.Parallel()
-	s := newService(newFakeUpstream(), exports.Options{})
-	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "store://files.example/a"})
-	is.New(t).True(errors.Is(err, exports.ErrInvalid))
-}
-
 // TestShareLink_KeepsTheSource renews a shared link by the source as the client gave it:
 // the key of that source has no key.
 func TestShareLink_KeepsTheSource(t *testing.T) {

@@ -65,6 +65,7 @@ func TestRegister_RejectsInvalidFields(t *testing.T) {
 		{"s", "//x.example/a", "", "exportedUrl"},
 		{"s", "/a", "", "exportedUrl"},
 		{"s", "ftp://x.example/a", "", "exportedUrl"},
+		{"s", "store://files.example/a", "", "exportedUrl"},
 		{"s", "file:///etc/passwd", "", "exportedUrl"},
 		{"s", "https:x.example", "", "exportedUrl"},
 		{"s", "https:///a", "", "exportedUrl"},

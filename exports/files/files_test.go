@@ -332,11 +332,13 @@ func TestOpener_EscapingFileIsGone(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "escaping")); err != nil {
 		t.Skip("cannot create symbolic links:", err)
 	}
+	is.NoErr(os.Symlink("nowhere", filepath.Join(dir, "dangling")))
 	root := must(os.OpenRoot(dir))
 	defer root.Close()
 	opener := newOpener(t, "http://files.internal/", root.FS())
-	for _, name := range []string{"missing", "escaping", "file/below"} {
+	for _, name := range []string{"missing", "escaping", "dangling", "file/below"} {
 		_, err := opener.Open(t.Context(), parse(t, "http://files.internal/"+name))
 		is.True(errors.Is(err, exports.ErrGone))
+		is.True(errors.Is(err, exports.ErrFailed))
 	}
 }
