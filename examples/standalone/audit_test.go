@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -80,13 +78,10 @@ func TestHashAdminKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	hash := func(input string) (hash, messages string, err error) {
-		in, err := os.Create(filepath.Join(t.TempDir(), "in"))
-		is.NoErr(err)
+		name := filepath.Join(t.TempDir(), "in")
+		is.NoErr(os.WriteFile(name, []byte(input), 0o600))
+		in := must(os.Open(name))
 		defer in.Close()
-		_, err = in.WriteString(input)
-		is.NoErr(err)
-		_, err = in.Seek(0, io.SeekStart)
-		is.NoErr(err)
 		var out, prompt strings.Builder
 		err = hashAdminKey(in, &out, &prompt)
 		return strings.TrimSpace(out.String()), prompt.String(), err
@@ -118,10 +113,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, databaseURL string) {
 		is := is.New(t)
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		is.NoErr(err)
-		addr := listener.Addr().String()
-		listener.Close()
+		addr := freeAddr(t)
 		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL, "METRICS_ADDR": addr, "ADMIN_API_KEY": firstAdminKey})
 		s.send("GET", "/admin/api-keys", "", "x-admin-key", firstAdminKey)
 		s.send("GET", "/symbol/folders", "", "x-api-key", "wrong")

@@ -119,14 +119,11 @@ func TestBackup_PostgreSQL(t *testing.T) {
 
 func entityTag(t *testing.T, url, key string) string {
 	t.Helper()
-	is := is.New(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	is.NoErr(err)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
 	request.Header.Set("x-api-key", key)
-	response, err := http.DefaultTransport.RoundTrip(request)
-	is.NoErr(err)
+	response := must(http.DefaultTransport.RoundTrip(request))
 	defer response.Body.Close()
-	is.Equal(response.StatusCode, http.StatusOK)
+	is.New(t).Equal(response.StatusCode, http.StatusOK)
 	return response.Header.Get("ETag")
 }
 

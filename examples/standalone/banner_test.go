@@ -84,18 +84,15 @@ func runCommands(t *testing.T, shell *exec.Cmd, banner, adminKey string) string 
 	// loses an assignment in front of one, and runs what follows a semicolon.
 	is.True(!regexp.MustCompile(`(?m)\S[ \t]+#|^ *#.*;`).MatchString(script))
 	shell.Stdin = strings.NewReader(script)
-	out, err := shell.CombinedOutput()
-	is.NoErr(err)
+	out := must(shell.CombinedOutput())
 	text := string(out)
 	for _, want := range []string{`"apiKey":"cbk_`, `"name":"P&ID symbols"`, `"name":"Gate valve"`, `"code":"unauthorized"`} {
 		t.Log(want)
 		is.True(strings.Contains(text, want))
 	}
-	pdf, err := os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf"))
-	is.NoErr(err)
+	pdf := must(os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf")))
 	is.True(bytes.HasPrefix(pdf, []byte("%PDF-")))
-	archive, err := zip.OpenReader(filepath.Join(dir, "canvas-exports.zip"))
-	is.NoErr(err)
+	archive := must(zip.OpenReader(filepath.Join(dir, "canvas-exports.zip")))
 	defer archive.Close()
 	is.Equal(len(archive.File), 3)
 	return text

@@ -129,8 +129,7 @@ func TestCheckHealth(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	env := map[string]string{"ADDR": freeAddr(t), "DATABASE_URL": "memory:"}
-	c, err := readConfig(lookupIn(env))
-	is.NoErr(err)
+	c := must(readConfig(lookupIn(env)))
 	is.True(c.checkHealth() != nil)
 	startServer(t, env)
 	is.NoErr(c.checkHealth())
@@ -159,8 +158,7 @@ func TestRun_RejectsAddressInUse(t *testing.T) {
 func TestRun_ChecksDatabaseBeforePort(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	is.NoErr(err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer listener.Close()
 	missing := filepath.Join(t.TempDir(), "missing", "canvas.db")
 	for databaseURL, want := range map[string]string{

@@ -109,6 +109,24 @@ func waitForText(t testing.TB, text string, logs ...fmt.Stringer) {
 	waitFor(t, func() bool { return strings.Contains(logs[0].String(), text) }, logs...)
 }
 
+// startProcess starts a command. The function kill ends its process, which ends with the
+// test at the latest.
+func startProcess(t *testing.T, command *exec.Cmd) (ended <-chan struct{}, kill func()) {
+	t.Helper()
+	is.New(t).NoErr(command.Start())
+	waited := make(chan struct{})
+	go func() {
+		command.Wait()
+		close(waited)
+	}()
+	kill = func() {
+		command.Process.Kill()
+		<-waited
+	}
+	t.Cleanup(kill)
+	return waited, kill
+}
+
 // lookupIn returns an os.LookupEnv for these variables.
 func lookupIn(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
@@ -152,26 +170,29 @@ func startServer(t *testing.T, env map[string]string) *server {
 	return s
 }
 
+// must returns the value of a call that must succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // send sends a request to path below the API, or to an absolute URL. It returns
 // the status and the body of the response.
 func (s *server) send(method, path, body string, headers ...string) (int, []byte) {
 	s.t.Helper()
-	is := is.New(s.t)
 	target := path
 	if !strings.HasPrefix(path, "http") {
 		target = s.url + path
 	}
-	request, err := http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
-	is.NoErr(err)
+	request := must(http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body)))
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	is.NoErr(err)
+	response := must(http.DefaultTransport.RoundTrip(request))
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	is.NoErr(err)
-	return response.StatusCode, content
+	return response.StatusCode, must(io.ReadAll(response.Body))
 }
 
 // status sends a GET request and returns the status of the response.

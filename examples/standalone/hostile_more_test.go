@@ -160,15 +160,12 @@ func (c *hostileClient) noWaiting(conn *net.TCPConn) (string, bool) {
 // processorTime returns the processor time that a process has used, in user mode and in
 // the kernel: that of getrusage, with a resolution of 10 ms.
 func processorTime(t *testing.T, pid int) time.Duration {
-	is := is.New(t)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	is.NoErr(err)
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, rest, _ := strings.Cut(string(text), ") ") // after the name
 	fields := strings.Fields(rest)
 	var ticks int64
 	for _, field := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(field, 10, 64)
-		is.NoErr(err)
+		n := must(strconv.ParseInt(field, 10, 64))
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
@@ -197,8 +194,7 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	dial := func() *net.TCPConn {
-		conn, err := net.Dial("tcp", c.addr)
-		is.NoErr(err)
+		conn := must(net.Dial("tcp", c.addr))
 		t.Cleanup(func() { conn.Close() })
 		conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		return conn.(*net.TCPConn)

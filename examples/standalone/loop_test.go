@@ -44,8 +44,7 @@ func TestServer_BoundsLoops(t *testing.T) {
 	}
 	loops := func() int { return strings.Count(s.log.String(), `"a download link cannot be the file of an export"`) }
 	base := strings.TrimSuffix(s.url, "/api")
-	origin, err := url.Parse(base)
-	is.NoErr(err)
+	origin := must(url.Parse(base))
 	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(origin))
 	t.Cleanup(proxy.Close)
 

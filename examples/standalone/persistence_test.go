@@ -59,11 +59,9 @@ func execute(t *testing.T, databaseURL, statement string) {
 		is.NoErr(err)
 		return
 	}
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	is.NoErr(err)
+	conn := must(pgx.Connect(t.Context(), databaseURL))
 	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), statement)
-	is.NoErr(err)
+	must(conn.Exec(t.Context(), statement))
 }
 
 // TestServer_IssuesNoIDThatBrowsersRound creates records at the end of the numbers

@@ -129,8 +129,7 @@ func contents(t *testing.T, databaseURL string) string {
 		is.True(len(files) > 0)
 		var all strings.Builder
 		for _, name := range files {
-			content, err := os.ReadFile(name)
-			is.NoErr(err)
+			content := must(os.ReadFile(name))
 			all.Write(content)
 		}
 		return all.String()
@@ -143,14 +142,11 @@ func tables(t *testing.T, databaseURL string) string {
 	t.Helper()
 	is := is.New(t)
 	ctx := context.Background() // t.Context is canceled in cleanups
-	conn, err := pgx.Connect(ctx, databaseURL)
-	is.NoErr(err)
+	conn := must(pgx.Connect(ctx, databaseURL))
 	defer conn.Close(ctx)
 	read := func(query string) []string {
 		rows, _ := conn.Query(ctx, query)
-		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		is.NoErr(err)
-		return list
+		return must(pgx.CollectRows(rows, pgx.RowTo[string]))
 	}
 	names := read(`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
 	is.True(len(names) >= 6)

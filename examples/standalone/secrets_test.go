@@ -146,8 +146,7 @@ func (l *leakTest) sendExports(raw string) {
 			if strings.HasSuffix(path, "batch") {
 				item = `{"items":[` + item + `]}`
 			}
-			request, err := http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item))
-			is.NoErr(err)
+			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item)))
 			request.Header.Set("x-api-key", raw)
 			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 				response.Body.Close()
@@ -257,35 +256,28 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	const pepper = "pepper-outside-the-database"
 	databaseURL := pgtest.Database(t)
 	trace, log, observed := new(syncBuffer), new(syncBuffer), new(syncBuffer)
-	config, err := pgxpool.ParseConfig(databaseURL)
-	is.NoErr(err)
+	config := must(pgxpool.ParseConfig(databaseURL))
 	config.ConnConfig.Tracer = &tracelog.TraceLog{LogLevel: tracelog.LogLevelTrace, Logger: tracelog.LoggerFunc(
 		func(_ context.Context, level tracelog.LogLevel, message string, data map[string]any) {
 			fmt.Fprintf(trace, "%s %s %v %#v\n", level, message, data, data)
 		})}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	is.NoErr(err)
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))
 	t.Cleanup(pool.Close)
-	db, err := postgres.New(pool, nil)
-	is.NoErr(err)
+	db := must(postgres.New(pool, nil))
 	is.NoErr(db.Migrate(t.Context()))
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	origin, host := failingOrigin(t)
 	mode := new(atomic.Int32)
 	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("previous " + pepper)}, Logger: logger}
-	clientKeys, err := keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions)
-	is.NoErr(err)
-	symbolService, err := symbols.NewService(db.Symbols(), nil)
-	is.NoErr(err)
+	clientKeys := must(keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions))
+	symbolService := must(symbols.NewService(db.Symbols(), nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(ctx) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
-	fetcher, err := fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger})
-	is.NoErr(err)
-	exportService, err := exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}})
-	is.NoErr(err)
+	fetcher := must(fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger}))
+	exportService := must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}))
 	options := httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   symbolService,
@@ -306,8 +298,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	l := newLeakTest(&server{t: t, url: web.URL}, origin)
 	l.keys.add("the pepper", pepper)
 	l.sendAll()
-	issued, err := clientKeys.Create(t.Context(), keys.Fields{})
-	is.NoErr(err)
+	issued := must(clientKeys.Create(t.Context(), keys.Fields{}))
 	raw := string(issued.Raw)
 	l.keys.addRaw("a raw key from Service.Create", raw)
 	for _, failure := range []int32{failWithError, failWithPanic} {
@@ -323,8 +314,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 		}()
 	}
 	mode.Store(0)
-	key, err := clientKeys.Verify(t.Context(), raw)
-	is.NoErr(err)
+	key := must(clientKeys.Verify(t.Context(), raw))
 	web.Close()
 	stop() // formatting reads the values without locks
 	dumps := new(strings.Builder)

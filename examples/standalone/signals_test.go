@@ -37,16 +37,7 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 		"EXPORT_ALLOWED_HOSTS=" + strings.TrimPrefix(origin.URL, "http://")})
 	banner, log := new(syncBuffer), new(syncBuffer)
 	program.Stdout, program.Stderr = banner, log
-	is.NoErr(program.Start())
-	ended := make(chan struct{})
-	go func() {
-		program.Wait()
-		close(ended)
-	}()
-	defer func() {
-		program.Process.Kill()
-		<-ended
-	}()
+	ended, _ := startProcess(t, program)
 	waitForText(t, "Stop with Ctrl-C", banner, log)
 
 	s := &server{t: t, url: apiLine.FindStringSubmatch(banner.String())[1]}

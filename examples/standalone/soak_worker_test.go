@@ -60,10 +60,8 @@ func (w *worker) sendClient(kind, method, path, body string, expected ...int) ou
 
 // issuedKey is the response to the creation or rotation of a key.
 type issuedKey struct {
-	APIKey string `json:"apiKey"`
-	Key    struct {
-		ID int64 `json:"id"`
-	} `json:"key"`
+	APIKey string
+	Key    struct{ ID int64 }
 }
 
 func (w *worker) issue(kind, path string, status int) (key issuedKey, ok bool) {
@@ -79,9 +77,7 @@ func (w *worker) prepare(number int) bool {
 	}
 	w.key = key.APIKey
 	out := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"worker %d %d"}`, number, w.random.Uint64()), 201)
-	var folder struct {
-		ID int64 `json:"id"`
-	}
+	var folder struct{ ID int64 }
 	if out.status != 201 || json.Unmarshal(out.body, &folder) != nil {
 		return false
 	}
@@ -104,8 +100,8 @@ func (w *worker) listSymbols() {
 // check compares a list with the acknowledged symbols.
 func (w *worker) check(body []byte) {
 	var list []struct {
-		ID   int64  `json:"id"`
-		Data string `json:"data"`
+		ID   int64
+		Data string
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		w.t.Errorf("list: %v", err)
@@ -150,9 +146,7 @@ func (w *worker) createSymbol() {
 	}
 	data := w.randomData()
 	out := w.sendClient("create symbol", "POST", w.symbolsPath(), `{"name":"n","type":"text/plain","data":"`+data+`"}`, 201)
-	var symbol struct {
-		ID int64 `json:"id"`
-	}
+	var symbol struct{ ID int64 }
 	if out.status == 201 && out.err == nil && json.Unmarshal(out.body, &symbol) == nil {
 		if _, known := w.data[symbol.ID]; known {
 			w.t.Errorf("symbol id %d was assigned twice", symbol.ID)
@@ -241,8 +235,8 @@ func (w *worker) downloadFetched() {
 func (w *worker) useFolder() {
 	out := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"copy %d"}`, w.random.Uint64()), 201)
 	var folder struct {
-		ID   int64  `json:"id"`
-		Name string `json:"name"`
+		ID   int64
+		Name string
 	}
 	if out.status != 201 || out.err != nil || json.Unmarshal(out.body, &folder) != nil {
 		return

@@ -18,15 +18,13 @@ func TestOpenSQLite_OwnerOnlyFiles(t *testing.T) {
 	is.NoErr(os.Symlink(path, symlink))
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + symlink})
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info, err := os.Stat(path + suffix)
-		is.NoErr(err)
+		info := must(os.Stat(path + suffix))
 		is.Equal(info.Mode().Perm(), os.FileMode(0o600))
 	}
 	is.NoErr(s.stop())
 
 	is.NoErr(os.Chmod(path, 0o640)) // by an operator
 	startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + path})
-	info, err := os.Stat(path)
-	is.NoErr(err)
+	info := must(os.Stat(path))
 	is.Equal(info.Mode().Perm(), os.FileMode(0o640))
 }

@@ -50,17 +50,7 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 		command := programCommand(t, append([]string{"ADDR=" + httpsAddr, "DATABASE_URL=memory:", "TLS_HOSTS=" + host,
 			"TLS_CACHE_DIR=" + filepath.Join(dir, "cache"), "TLS_DIRECTORY_URL=" + directory, "SSL_CERT_FILE=" + filepath.Join(dir, "cert.pem")}, variables...))
 		command.Stderr = log
-		is.NoErr(command.Start())
-		stopped := make(chan struct{})
-		go func() {
-			command.Wait()
-			close(stopped)
-		}()
-		stop = func() {
-			command.Process.Kill()
-			<-stopped
-		}
-		t.Cleanup(stop)
+		_, stop = startProcess(t, command)
 		waitForText(t, "address="+httpsAddr, log)
 		return log, stop
 	}
@@ -78,8 +68,7 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 			ForceAttemptHTTP2: true,
 		}
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		is.NoErr(err)
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
 		response, err := transport.RoundTrip(request)
 		if err == nil {
 			io.Copy(io.Discard, response.Body)
@@ -110,11 +99,9 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 	stop()
 
 	_, stop = start("TLS_HTTP_ADDR=" + httpAddr)
-	response, err = get("https://" + host + "/healthz")
-	is.NoErr(err)
+	response = must(get("https://" + host + "/healthz"))
 	is.Equal(response.TLS.PeerCertificates[0].SerialNumber, serial) // from the cache
-	response, err = get("http://" + host + "/console.js?x=1")
-	is.NoErr(err)
+	response = must(get("http://" + host + "/console.js?x=1"))
 	is.Equal(response.StatusCode, http.StatusPermanentRedirect)
 	_, port, _ := net.SplitHostPort(httpsAddr)
 	is.Equal(response.Header.Get("Location"), "https://"+host+":"+port+"/console.js?x=1")
@@ -170,10 +157,8 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 	command := exec.CommandContext(t.Context(), program, "-config", filepath.Join(dir, "pebble.json"), "-dnsserver", startDNS(t))
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
 	command.Stdout, command.Stderr = log, log
-	is.NoErr(command.Start())
+	startProcess(t, command)
 	t.Cleanup(func() {
-		command.Process.Kill()
-		command.Wait()
 		if t.Failed() {
 			t.Log(log)
 		}
@@ -181,18 +166,15 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 	waitForText(t, "ACME directory available", log)
 
 	own := x509.NewCertPool()
-	content, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
-	is.NoErr(err)
+	content := must(os.ReadFile(filepath.Join(dir, "cert.pem")))
 	is.True(own.AppendCertsFromPEM(content))
 	return "https://" + acme + "/dir", func() *x509.CertPool {
 		t.Helper()
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: own}}
 		defer transport.CloseIdleConnections()
-		response, err := (&http.Client{Transport: transport}).Get("https://" + management + "/roots/0")
-		is.NoErr(err)
+		response := must((&http.Client{Transport: transport}).Get("https://" + management + "/roots/0"))
 		defer response.Body.Close()
-		root, err := io.ReadAll(response.Body)
-		is.NoErr(err)
+		root := must(io.ReadAll(response.Body))
 		pool := x509.NewCertPool()
 		is.True(pool.AppendCertsFromPEM(root))
 		return pool
@@ -203,8 +185,7 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
 	is := is.New(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	is.NoErr(err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		NotBefore:             time.Now().Add(-time.Hour),
@@ -214,10 +195,8 @@ func writeCertificate(t *testing.T, dir string) {
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	is.NoErr(err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	is.NoErr(err)
+	certificate := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	private := must(x509.MarshalPKCS8PrivateKey(key))
 	for name, block := range map[string]*pem.Block{
 		"cert.pem": {Type: "CERTIFICATE", Bytes: certificate},
 		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},
