@@ -40,8 +40,7 @@ func concurrentChanges(t *testing.T, handles []Storage) {
 		must(t, err)
 	}
 	want := make(map[keys.Digest]keys.Key)
-	all, err := handles[0].Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, handles[0])
 	for _, key := range all.Keys {
 		want[key.Digest] = key
 	}

@@ -18,8 +18,7 @@ func concurrentFolderNames(t *testing.T, handles []Storage) {
 		_, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "name"})
 		return err
 	}), symbols.ErrFolderNameTaken)
-	list, err := handles[0].Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, handles[0].Symbols())
 	if len(list.Folders) != 1 {
 		t.Errorf("ListFolders returns %+v, want one folder", list.Folders)
 	}

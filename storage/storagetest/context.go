@@ -38,8 +38,7 @@ func contextEnded(t *testing.T, s Harness) {
 		putFacts(t, s, newFact("fact"))
 	}
 	before := epoch(t, s)
-	trash, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{})
-	must(t, err)
+	trash := listTrash(t, s.Symbols())
 
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -30,8 +30,7 @@ func insertFolder(t testing.TB, s Storage, name string) symbols.Folder {
 // wantFolders checks the result of ListFolders, and of GetFolder for each.
 func wantFolders(t testing.TB, s Storage, want ...symbols.Folder) {
 	t.Helper()
-	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, s.Symbols())
 	wantList(t, "ListFolders returns", list.Folders, want)
 	for _, folder := range want {
 		got, err := s.Symbols().GetFolder(t.Context(), folder.ID)
@@ -205,4 +204,11 @@ func folderIDsNotReused(t *testing.T, s Harness) {
 	if id := insertFolder(t, second, "after a restart").ID; id <= folder.ID {
 		t.Errorf("InsertFolder after reopening assigns id %d, want more than the deleted %d", id, folder.ID)
 	}
+}
+
+func listFolders(t testing.TB, store symbols.Store) symbols.FolderPage {
+	t.Helper()
+	page, err := store.ListFolders(t.Context(), symbols.Range{})
+	must(t, err)
+	return page
 }

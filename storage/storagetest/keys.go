@@ -58,9 +58,21 @@ func newKey(name string) keys.Key {
 
 func insertKey(t testing.TB, s Storage, name string) keys.Key {
 	t.Helper()
-	key, err := s.Keys().Insert(t.Context(), newKey(name))
+	return storeKey(t, s, newKey(name))
+}
+
+func storeKey(t testing.TB, s Storage, key keys.Key) keys.Key {
+	t.Helper()
+	stored, err := s.Keys().Insert(t.Context(), key)
 	must(t, err)
-	return key
+	return stored
+}
+
+func listKeys(t testing.TB, s Storage) keys.Page {
+	t.Helper()
+	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
+	must(t, err)
+	return page
 }
 
 // insertUsedKey stores a key that has a value in each field, but is inactive.
@@ -70,8 +82,7 @@ func insertUsedKey(t testing.TB, s Storage) keys.Key {
 	key.Owner, key.Scopes, key.ExpiresAt, key.Active = "owner", keys.ParseScopes("a b"), testTime.Add(time.Hour), false
 	key.PreviousDigest, key.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Minute)
 	key.PublicKey, key.PreviousPublicKey = keys.PublicKey{1}, keys.PublicKey{2}
-	key, err := s.Keys().Insert(t.Context(), key)
-	must(t, err)
+	key = storeKey(t, s, key)
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{useOf(key, testTime)}, testTime))
 	key.UseCount, key.LastUsedAt = 1, testTime
 	wantKey(t, s, key)
@@ -102,8 +113,7 @@ func wantKey(t testing.TB, s Storage, want keys.Key) {
 		must(t, err)
 		wantEqual(t, "Find returns", got, want)
 	}
-	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, s)
 	if !slices.Contains(all.Keys, want) {
 		t.Errorf("List returns %+v, want it to contain %+v", all, want)
 	}
@@ -115,8 +125,7 @@ func keyIDs(t *testing.T, s Harness) {
 	for _, name := range []string{"first", "second", "third"} {
 		key := newKey(name)
 		key.ID, key.UseCount = 1, 7 // ignored
-		stored, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
+		stored := storeKey(t, s, key)
 		wantEqual(t, "Insert returns UseCount", stored.UseCount, 0)
 		if stored.ID <= last {
 			t.Errorf("Insert assigns id %d after %d", stored.ID, last)
@@ -124,14 +133,12 @@ func keyIDs(t *testing.T, s Harness) {
 		last = stored.ID
 		want = append(want, stored)
 	}
-	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, s)
 	wantList(t, "List returns", all.Keys, want)
 }
 
 func keyRoundTrip(t *testing.T, s Harness) {
-	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, s)
 	if len(all.Keys) != 0 || all.More {
 		t.Errorf("List of a new storage returns %+v", all)
 	}
@@ -145,8 +152,7 @@ func keyRoundTrip(t *testing.T, s Harness) {
 		key.ExpiresAt = testTime.Add(time.Hour)
 		key.LastUsedAt = testTime.Add(time.Minute)
 		key.UpdatedAt = testTime.Add(time.Second)
-		stored, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
+		stored := storeKey(t, s, key)
 		key.ID = stored.ID
 		wantEqual(t, "Insert returns", stored, key)
 		wantKey(t, s, key)
@@ -158,8 +164,7 @@ func keyTexts(t *testing.T, s Harness) {
 		key := newKey(text)
 		key.Prefix, key.Mask, key.Owner = text, text, text
 		key.Scopes = keys.ParseScopes(strings.Repeat(" ", len(key.Name)%2)) // empty, or a space
-		stored, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
+		stored := storeKey(t, s, key)
 		key.ID = stored.ID
 		got, err := s.Keys().Get(t.Context(), key.ID)
 		must(t, err)
@@ -177,8 +182,7 @@ func keyTimes(t *testing.T, s Harness) {
 	}
 	key := newKey("key")
 	key.CreatedAt = times[0]
-	key, err := s.Keys().Insert(t.Context(), key)
-	must(t, err)
+	key = storeKey(t, s, key)
 	if !key.ExpiresAt.IsZero() || !key.LastUsedAt.IsZero() {
 		t.Errorf("Insert returns %+v, want no expiry and no last use", key)
 	}
@@ -188,13 +192,12 @@ func keyTimes(t *testing.T, s Harness) {
 		want := newKey(at.String())
 		want.CreatedAt, want.UpdatedAt, want.ExpiresAt, want.LastUsedAt, want.PreviousExpiresAt = at, at, at, at, at
 		want.PreviousDigest = newKey("previous of " + at.String()).Digest
-		stored, err := s.Keys().Insert(t.Context(), want)
-		must(t, err)
+		stored := storeKey(t, s, want)
 		want.ID = stored.ID
 		wantKey(t, s, want)
 		wantUTC(stored)
 
-		key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
+		key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 			key.ExpiresAt, key.UpdatedAt, key.PreviousExpiresAt = at, at, at
 			key.PreviousDigest = newKey("previous").Digest
 			return nil
@@ -205,7 +208,7 @@ func keyTimes(t *testing.T, s Harness) {
 		key.UseCount++
 		wantKey(t, s, key)
 	}
-	key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
+	key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.ExpiresAt, key.PreviousExpiresAt, key.PreviousDigest = time.Time{}, time.Time{}, keys.Digest{}
 		return nil
 	})
@@ -293,8 +296,7 @@ func keyDelete(t *testing.T, s Harness) {
 	_, err = s.Keys().Find(t.Context(), key.Digest)
 	wantError(t, err, keys.ErrNotFound)
 	wantError(t, deleteKey(t, s, key.ID), keys.ErrNotFound)
-	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, s)
 	wantList(t, "List returns", all.Keys, []keys.Key{other})
 }
 
@@ -375,8 +377,7 @@ func keyFilter(t *testing.T, s Harness) {
 	for i := range 12 {
 		key := newKey(strconv.Itoa(i))
 		key.Owner = []string{"", "a", "A", "a "}[i%4]
-		key, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
+		key = storeKey(t, s, key)
 		all = append(all, key)
 	}
 	must(t, deleteKey(t, s, all[5].ID))
@@ -443,8 +444,7 @@ func keyValues(t *testing.T, s Harness) {
 	})
 	must(t, err)
 	given.Name = "altered later"
-	all, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	all := listKeys(t, s)
 	all.Keys[0].Name = "altered in the list"
 	wantKey(t, s, key)
 }

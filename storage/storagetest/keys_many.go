@@ -14,8 +14,7 @@ import (
 func keyImport(t *testing.T, s Harness) {
 	existing := newKey("existing")
 	existing.PreviousDigest, existing.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Millisecond)
-	existing, err := s.Keys().Insert(t.Context(), existing)
-	must(t, err)
+	existing = storeKey(t, s, existing)
 	var list []keys.Key
 	for i := range 1000 {
 		key := newKey(strconv.Itoa(i))
@@ -60,8 +59,7 @@ func keyImport(t *testing.T, s Harness) {
 	if changes := changesSince(t, s, before); !changes.Complete || len(changes.Digests) != len(list) {
 		t.Errorf("the log has %d digests, complete: %v", len(changes.Digests), changes.Complete)
 	}
-	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	page := listKeys(t, s)
 	wantEqual(t, "the number of keys is", len(page.Keys), len(list)+2)
 }
 
@@ -158,8 +156,7 @@ func keyMany(t *testing.T, s Harness) {
 	got, err = s.Keys().Delete(t.Context(), some, func([]keys.Key) error { return nil })
 	must(t, err)
 	wantList(t, "Delete returns", got, all[1:4])
-	page, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	page := listKeys(t, s)
 	wantList(t, "List returns", page.Keys, []keys.Key{all[0], all[4]})
 	for _, none := range [][]int64{nil, {ids[0] + 1000}} {
 		got, err = s.Keys().Update(t.Context(), none, func([]keys.Key) error { return nil })

@@ -12,8 +12,7 @@ import (
 func keyTouchPublicKey(t *testing.T, s Harness) {
 	key := newKey("key")
 	key.PreviousDigest, key.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Hour)
-	key, err := s.Keys().Insert(t.Context(), key)
-	must(t, err)
+	key = storeKey(t, s, key)
 	other := insertKey(t, s, "other")
 	before := epoch(t, s)
 	touch := func(digest keys.Digest, first byte) {
@@ -36,7 +35,7 @@ func keyTouchPublicKey(t *testing.T, s Harness) {
 	touch(keys.Digest{}, 0)
 	wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 
-	key, err = UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
+	key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
 		key.PreviousDigest, key.PreviousPublicKey = key.Digest, key.PublicKey
 		key.Digest, key.PublicKey = newKey("next").Digest, keys.PublicKey{4}
 		return nil
@@ -112,8 +111,7 @@ func keyTouch(t *testing.T, s Harness) {
 	for _, name := range []string{"never used", "used before", "used since", "used then", "not in the batch"} {
 		key := newKey(name)
 		key.CreatedAt = testTime.Add(-day)
-		key, err := s.Keys().Insert(t.Context(), key)
-		must(t, err)
+		key = storeKey(t, s, key)
 		list = append(list, key)
 	}
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{

@@ -33,15 +33,13 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 	t.Helper()
 	all := make(snapshot)
 	all.add("epoch", record{generated: fmt.Sprint(epoch(t, s))})
-	keyPage, err := s.Keys().List(t.Context(), keys.Filter{}, keys.Range{})
-	must(t, err)
+	keyPage := listKeys(t, s)
 	for _, key := range keyPage.Keys {
 		id := key.ID
 		key.ID = 0
 		all.add("key "+key.Name, record{fmt.Sprint(key, printable([]keys.Digest{key.Digest, key.PreviousDigest})), fmt.Sprint(id)})
 	}
-	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, s.Symbols())
 	all.add("folders", record{generated: fmt.Sprint(list.Version)})
 	for _, folder := range list.Folders {
 		page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true)
@@ -54,8 +52,7 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 			})
 		}
 	}
-	trash, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{})
-	must(t, err)
+	trash := listTrash(t, s.Symbols())
 	for _, entry := range trash.Entries {
 		all.add("trash "+entry.Name, record{
 			fmt.Sprint(entry.Symbols, entry.DeletedAt, entry.DeletedBy), fmt.Sprint(entry.ID, entry.SymbolID, entry.FolderID),

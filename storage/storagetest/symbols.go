@@ -476,8 +476,7 @@ func symbolThousands(t *testing.T, s Harness) {
 	for i := range 200 {
 		insertFolder(t, s, strconv.Itoa(i))
 	}
-	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, s.Symbols())
 	if len(list.Folders) != 202 || list.More {
 		t.Errorf("ListFolders returns %d of 202 folders, more: %v", len(list.Folders), list.More)
 	}
@@ -506,8 +505,7 @@ func symbolValues(t *testing.T, s Harness) {
 	want := slices.Clone(stored)
 	given[0].Name, stored[1].Name = "altered", "altered"
 
-	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, s.Symbols())
 	list.Folders[0].Name = "altered"
 	page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, true)
 	must(t, err)

@@ -107,8 +107,7 @@ func tenantRecords(t *testing.T, s Harness) {
 	folder, symbol := tenantFolder(t, owner, "kept")
 	deleted, _ := tenantFolder(t, owner, "deleted")
 	must(t, owner.DeleteFolder(t.Context(), deleted.ID, deletion))
-	trash, err := owner.ListTrash(t.Context(), longAgo, symbols.Range{})
-	must(t, err)
+	trash := listTrash(t, owner)
 	const missing = 1 << 40
 	for _, tenant := range tenants {
 		for name, call := range symbolCalls(s.Symbols().Tenant(tenant)) {
@@ -168,8 +167,7 @@ func tenantVersions(t *testing.T, s Harness) {
 		for _, tenant := range tenants {
 			version, err := s.Symbols().Tenant(tenant).FolderListVersion(t.Context())
 			must(t, err)
-			page, err := s.Symbols().Tenant(tenant).ListFolders(t.Context(), symbols.Range{})
-			must(t, err)
+			page := listFolders(t, s.Symbols().Tenant(tenant))
 			if list[tenant] = version; page.Version != version {
 				t.Errorf("the list has version %d, want %d", page.Version, version)
 			}
@@ -232,8 +230,7 @@ func tenantPrune(t *testing.T, s Harness) {
 		_, err := s.Symbols().Tenant(tenant).PruneTrash(t.Context(), testTime, size)
 		must(t, err)
 		for j, other := range tenants {
-			page, err := s.Symbols().Tenant(other).ListTrash(t.Context(), longAgo, symbols.Range{})
-			must(t, err)
+			page := listTrash(t, s.Symbols().Tenant(other))
 			if pruned := len(page.Entries) == 0; pruned != (j <= i) {
 				t.Errorf("after pruning %q the trash of %q is empty: %t", tenant, other, pruned)
 			}
@@ -268,8 +265,7 @@ func tenantAssign(t *testing.T, s Harness) {
 		must(t, err)
 		_, err = from.GetSymbol(t.Context(), symbol.ID)
 		wantError(t, err, symbols.ErrSymbolNotFound)
-		trash, err := target.ListTrash(t.Context(), longAgo, symbols.Range{})
-		must(t, err)
+		trash := listTrash(t, target)
 		wantEqual(t, "the number of entries in the trash is", len(trash.Entries), 1)
 		after, err := target.FolderListVersion(t.Context())
 		must(t, err)
@@ -351,8 +347,7 @@ func emptyTenantVersions(t *testing.T, s Harness) {
 	versions := make(map[symbols.Version]string)
 	for _, tenant := range tenants {
 		store := s.Symbols().Tenant(tenant)
-		page, err := store.ListFolders(t.Context(), symbols.Range{})
-		must(t, err)
+		page := listFolders(t, store)
 		version, err := store.FolderListVersion(t.Context())
 		must(t, err)
 		if other, taken := versions[version]; taken || version != page.Version {
@@ -367,21 +362,19 @@ func tenantMovesDuringRestore(t *testing.T, s Harness) {
 	from := s.Symbols().Tenant("a")
 	folder, _ := tenantFolder(t, from, "Valves")
 	must(t, from.DeleteFolder(t.Context(), folder.ID, deletion))
-	trash, err := from.ListTrash(t.Context(), longAgo, symbols.Range{})
-	must(t, err)
+	trash := listTrash(t, from)
 	assigned := make(chan error, 1)
 	assign := sync.OnceFunc(func() {
 		go func() { assigned <- from.AssignTenant(t.Context(), "b") }()
 		time.Sleep(200 * time.Millisecond)
 	})
-	_, err = from.RestoreTrash(t.Context(), trash.Entries[0].ID, longAgo, restorer, func(entry symbols.TrashEntry) (int64, error) {
+	_, err := from.RestoreTrash(t.Context(), trash.Entries[0].ID, longAgo, restorer, func(entry symbols.TrashEntry) (int64, error) {
 		assign()
 		return entry.FolderID, nil
 	})
 	must(t, err)
 	must(t, <-assigned)
-	list, err := from.ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, from)
 	if len(list.Folders) != 0 {
 		t.Errorf("the tenant still has %v", list.Folders)
 	}

@@ -36,11 +36,17 @@ func fillTrash(t testing.TB, s Storage) {
 	must(t, s.Symbols().DeleteFolder(t.Context(), insertSymbol(t, s, "deleted").FolderID, deletion))
 }
 
+func listTrash(t testing.TB, store symbols.Store) symbols.TrashPage {
+	t.Helper()
+	page, err := store.ListTrash(t.Context(), longAgo, symbols.Range{})
+	must(t, err)
+	return page
+}
+
 // wantTrash returns the trash, and checks its entries but for their ids.
 func wantTrash(t testing.TB, s Storage, want ...symbols.TrashEntry) []symbols.TrashEntry {
 	t.Helper()
-	page, err := s.Symbols().ListTrash(t.Context(), longAgo, symbols.Range{})
-	must(t, err)
+	page := listTrash(t, s.Symbols())
 	if len(page.Entries) != len(want) || page.More {
 		t.Fatalf("ListTrash returns %+v, want %+v", page, want)
 	}

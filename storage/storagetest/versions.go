@@ -73,8 +73,7 @@ func wantVersions(t testing.TB, s Storage) {
 			t.Errorf("%s has version %d, want %d", r.name, got, want)
 		}
 	}
-	list, err := s.Symbols().ListFolders(t.Context(), symbols.Range{})
-	must(t, err)
+	list := listFolders(t, s.Symbols())
 	wantVersion(ofFolderList(), list.Version)
 	for _, folder := range list.Folders {
 		wantVersion(ofFolder(folder.ID), folder.Version)
