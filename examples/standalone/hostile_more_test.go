@@ -159,7 +159,7 @@ func (c *hostileClient) noWaiting(conn *net.TCPConn) (string, bool) {
 
 // processorTime returns the processor time that a process has used, in user mode and in
 // the kernel: that of getrusage, with a resolution of 10 ms.
-func processorTime(t *testing.T, pid int) time.Duration {
+func processorTime(pid int) time.Duration {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, rest, _ := strings.Cut(string(text), ") ") // after the name
 	fields := strings.Fields(rest)
@@ -241,9 +241,9 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	least := 1.0
 	for range 3 { // the program may also do other things
 		start := time.Now()
-		requests, responses, used := sent.Load(), rejected.Load(), processorTime(t, s.process.Process.Pid)
+		requests, responses, used := sent.Load(), rejected.Load(), processorTime(s.process.Process.Pid)
 		waitFor(t, func() bool { return sent.Load()-requests > 4000 })
-		used = processorTime(t, s.process.Process.Pid) - used
+		used = processorTime(s.process.Process.Pid) - used
 		requests, responses = sent.Load()-requests, rejected.Load()-responses
 		share := used.Seconds() / float64(requests) * 1000
 		t.Logf("%.1f %% of a core for each 1,000 requests a second; %d requests, %d responses, %v", 100*share, requests, responses, used)

@@ -193,9 +193,8 @@ func TestMigrate_DuringAutovacuum(t *testing.T) {
 	execute(t, pool, `ALTER TABLE canvasback_folders SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
 		autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`)
 	execute(t, pool, `DELETE FROM canvasback_folders WHERE id % 2 = 0`)
-	eventually(t, 1, func() int {
-		return count(t, pool, `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`)
-	})
+	const vacuums = `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`
+	eventually(t, 1, func() int { return count(t, pool, vacuums) })
 	db := must(postgres.New(connect(t, dsn), nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()

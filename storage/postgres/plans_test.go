@@ -25,7 +25,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-	execute(t, operator, `INSERT INTO canvasback_folders (name) SELECT 'folder ' || i FROM generate_series(1, 1000) AS i`)
+	execute(t, operator, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
 	execute(t, operator, `ANALYZE canvasback_folders`)
 
 	clear(reads)

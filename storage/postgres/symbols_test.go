@@ -29,7 +29,10 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 			t.Skip("PostgreSQL 14 reports statistics late")
 		}
-		return count(t, pool, `SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = 'canvasback_symbols'`)
+		return count(t, pool, `
+			SELECT idx_tup_fetch + seq_tup_read
+			FROM pg_stat_user_tables
+			WHERE relname = 'canvasback_symbols'`)
 	}
 	must(pool.Exec(t.Context(), `ANALYZE canvasback_symbols`))
 	before := visited()

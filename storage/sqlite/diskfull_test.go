@@ -90,8 +90,8 @@ func (l library) folder(name string) int64 { return must(l.CreateFolder(l.t.Cont
 
 // insert adds a symbol to a folder. The error is one of a response with status 503.
 func (l library) insert(folder int64) error {
-	data := strings.Repeat("<svg/>", 4000)
-	_, err := l.CreateSymbol(l.t.Context(), folder, symbols.NewSymbol{Name: "symbol", Type: "image/svg+xml", Data: data})
+	symbol := symbols.NewSymbol{Name: "symbol", Type: "image/svg+xml", Data: strings.Repeat("<svg/>", 4000)}
+	_, err := l.CreateSymbol(l.t.Context(), folder, symbol)
 	if err != nil && !errors.Is(err, symbols.ErrUnavailable) {
 		l.t.Fatal(err)
 	}

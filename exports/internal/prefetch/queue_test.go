@@ -545,7 +545,8 @@ func TestQueue_Rest(t *testing.T) {
 
 func TestQueue_CloseEndsWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
-		jobs := append([]Job[*fakeFile]{u.file("a", "ok", 0)}, slices.Repeat([]Job[*fakeFile]{u.file("a", "late", time.Hour)}, 30)...)
+		late := slices.Repeat([]Job[*fakeFile]{u.file("a", "late", time.Hour)}, 30)
+		jobs := append([]Job[*fakeFile]{u.file("a", "ok", 0)}, late...)
 		start := time.Now()
 		q := New(t.Context(), testConfig(), jobs)
 		next(is, q)
