@@ -8,7 +8,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
@@ -144,18 +143,13 @@ func (b *tab) drag(from, to string) {
 }
 
 // downloaded waits for a download and returns its content.
-func (b *tab) downloaded(name string) []byte {
+func (b *tab) downloaded(name string) (content []byte) {
 	b.t.Helper()
-	for deadline := time.Now().Add(timeout); ; time.Sleep(15 * time.Millisecond) {
-		content, err := os.ReadFile(filepath.Join(b.downloads, name))
-		if err == nil && len(content) > 0 { // the browser reserves the name by an empty file
-			return content
-		}
-		if time.Now().After(deadline) {
-			entries, _ := os.ReadDir(b.downloads)
-			b.t.Fatalf("no download %q, only %v", name, entries)
-		}
-	}
+	b.waitFor(func() bool {
+		content, _ = os.ReadFile(filepath.Join(b.downloads, name))
+		return len(content) > 0 // the browser reserves the name by an empty file
+	}, "the download of "+name)
+	return content
 }
 
 // downloadedNames waits for a zip and returns the names of its files.

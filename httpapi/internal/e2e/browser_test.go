@@ -369,14 +369,21 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
+// waitFor polls until a condition is true. If it times out, checkProblems logs what the
+// page shows.
+func (b *tab) waitFor(condition func() bool, what string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(timeout); !condition(); time.Sleep(pollInterval) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timeout waiting for %s", what)
+		}
+	}
+}
+
 // wait polls until an expression is true.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(timeout); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(pollInterval) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout waiting for %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
-		}
-	}
+	b.waitFor(func() bool { return eval[bool](b, "Boolean("+expression+")") }, expression)
 }
 
 // equal polls until an expression has a value.
@@ -389,16 +396,6 @@ func equal[T any](b *tab, expression string, want T) {
 		}
 		if time.Now().After(deadline) {
 			b.t.Fatalf("%s is %#v; want %#v", expression, got, want)
-		}
-	}
-}
-
-// waitFor polls until a condition of the server is true.
-func (b *tab) waitFor(condition func() bool) {
-	b.t.Helper()
-	for deadline := time.Now().Add(timeout); !condition(); time.Sleep(pollInterval) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout; the page shows:\n%.3000s", eval[string](b, `e2e.text()`))
 		}
 	}
 }
@@ -433,15 +430,10 @@ func (b *tab) clickNode(expression string) {
 // hit does something at the element of an expression, again if it has missed it.
 func (b *tab) hit(expression string, do func(at point)) {
 	b.t.Helper()
-	for deadline := time.Now().Add(timeout); ; {
+	b.waitFor(func() bool {
 		do(b.pointOf("aim", expression))
-		if !eval[bool](b, `e2e.missed()`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout: missed %s", expression)
-		}
-	}
+		return !eval[bool](b, `e2e.missed()`)
+	}, "a hit of "+expression)
 }
 
 func (b *tab) clickAt(at point) {
@@ -457,16 +449,16 @@ type point struct{ X, Y float64 }
 
 // pointOf waits until the element of an expression can be clicked. The function is
 // clickPoint or aim.
-func (b *tab) pointOf(function, expression string) point {
+func (b *tab) pointOf(function, expression string) (at point) {
 	b.t.Helper()
-	for deadline := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
-		if at := eval[*point](b, `e2e.`+function+`(`+expression+`)`); at != nil {
-			return *at
+	b.waitFor(func() bool {
+		found := eval[*point](b, `e2e.`+function+`(`+expression+`)`)
+		if found != nil {
+			at = *found
 		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout waiting to click %s; the page shows:\n%.3000s", expression, eval[string](b, `e2e.text()`))
-		}
-	}
+		return found != nil
+	}, "a place to click "+expression)
+	return at
 }
 
 // fill replaces the text of the field with a label, in Chromium as if it was pasted. It

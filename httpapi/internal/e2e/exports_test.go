@@ -337,7 +337,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	).Replace(lines)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
-	b.waitFor(failed.Load)
+	b.waitFor(failed.Load, "the download that fails")
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
 	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	equal(b, `document.title`, "A viewer") // the page is still there
@@ -360,7 +360,7 @@ func TestExports_APIOfOtherOrigin(t *testing.T) {
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Download")
 	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
-	b.waitFor(failed.Load)
+	b.waitFor(failed.Load, "the download that fails")
 	b.click("Download")
 	is.New(t).Equal(string(b.downloaded("plan.pdf")), "the plan")
 	b.click("Keys")

@@ -122,7 +122,7 @@ func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
 	download := `import("` + s.url + `api/client.js").then(({ createClient }) =>
 		createClient({ getToken: () => fetch("/token") }).download({ sourceFileUrl: ` + quote(sourceURL("plan")) + ` }))`
 	eval[any](b, download)
-	b.waitFor(failed.Load)
+	b.waitFor(failed.Load, "the download that fails")
 	eval[any](b, download)
 	is.Equal(string(b.downloaded("plan.pdf")), "the plan")
 	equal(b, `document.title`, "A viewer")

@@ -97,7 +97,7 @@ func TestImage_HostileImagesDoNothing(t *testing.T) {
 	b.ignoreProblem("") // errors of the images
 
 	b.visit(s.url + "plain.svg")
-	b.waitFor(func() bool { return len(recorder.take()) > 0 }) // a script of an image from a plain server
+	b.waitFor(func() bool { return len(recorder.take()) > 0 }, "the script of an image from a plain server")
 	var paths []string
 	for name, data := range images {
 		symbol := s.symbol(folder.ID, name, "text/html", data)

@@ -263,7 +263,7 @@ func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
 	b.clickNode(`document.querySelector("dialog input[list=owners]")`)
 	b.typeKeys("acme")
 	b.clickNode(`document.querySelector("dialog footer .main")`)
-	b.waitFor(func() bool { return s.keyNamed(keyName).Owner == "acme" })
+	b.waitFor(func() bool { return s.keyNamed(keyName).Owner == "acme" }, "the change of the owner")
 
 	b.click("Create key")
 	b.fill("Name", "k")

@@ -102,12 +102,11 @@ func TestLinks_BrowserPausesAndResumes(t *testing.T) {
 	network.cut <- struct{}{} // the browser notices when it resumes
 	list.wait(`button("Resume")`)
 	for request := 2; request <= 3; request++ {
-		for deadline := time.Now().Add(timeout); len(network.received()) < request; time.Sleep(100 * time.Millisecond) {
+		list.waitFor(func() bool {
 			eval[any](list, `button("Resume")?.click()`)
-			if time.Now().After(deadline) {
-				t.Fatal("the browser does not resume the download")
-			}
-		}
+			time.Sleep(100 * time.Millisecond)
+			return len(network.received()) >= request
+		}, "the browser to resume the download")
 		if request == 2 {
 			network.waitStopped(t)
 			network.cut <- struct{}{}

@@ -158,19 +158,16 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 	is := is.New(t)
 	b := openTab(t, populatedSite(t).url)
 	total := 0
-	var violations []string
-	script, scriptErr := axeScript()
+	axe := newAxe()
 	visitScreens(b, func(name string) {
 		t.Helper()
 		t.Log(name)
-		if scriptErr == nil {
-			violations = append(violations, b.violations(name, script)...)
-		}
+		axe.check(b, name)
 		for _, theme := range []string{"dark", "light"} {
 			b.setMedia("prefers-color-scheme", theme)
 			equal(b, lowContrast, []string{})
-			if scriptErr == nil && theme == "dark" {
-				violations = append(violations, b.violations(name+", dark", script, "color-contrast", "link-in-text-block")...)
+			if theme == "dark" {
+				axe.check(b, name+", dark", "color-contrast", "link-in-text-block")
 			}
 		}
 		tree := call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
@@ -185,7 +182,7 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 		equal(b, `[...document.querySelectorAll("[id]")].map((node) => node.id).filter((id, i, all) => all.indexOf(id) !== i)`, []string{})
 		equal(b, `document.querySelectorAll("[role=status], [aria-live], [role=alert], [role=log]").length`, 2) // the summary of the screen, and messages
 	})
-	reportViolations(t, violations, scriptErr)
+	axe.report(t)
 	is.True(total >= 100)
 
 	ground := func(theme string) string {
@@ -197,10 +194,10 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 	// test of the check itself
 	eval[bool](b, `(document.querySelector("h1").style.color = getComputedStyle(document.body).backgroundColor, true)`)
 	is.Equal(len(eval[[]string](b, lowContrast)), 1)
-	if scriptErr == nil {
-		eval[bool](b, `(document.querySelector("main").append(new Image()), true)`)
-		is.True(len(b.violations("", script)) > 0)
-	}
+	eval[bool](b, `(document.querySelector("main").append(new Image()), true)`)
+	before := len(axe.violations)
+	axe.check(b, "")
+	is.True(axe.err != nil || len(axe.violations) > before)
 }
 
 // TestPage_FitsNarrowWindow has a window of 1280 pixels at 400 % zoom, in the dark
@@ -211,14 +208,11 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 	b := openTab(t, populatedSite(t).url)
 	b.resize(320, 640)
 	b.setMedia("prefers-color-scheme", "dark")
-	var violations []string
-	script, scriptErr := axeScript()
+	axe := newAxe()
 	visitScreens(b, func(name string) {
 		t.Helper()
 		t.Log(name)
-		if scriptErr == nil {
-			violations = append(violations, b.violations(name, script)...)
-		}
+		axe.check(b, name)
 		equal(b, `[...document.querySelectorAll("body *")].filter((node) => {
 			const box = node.getBoundingClientRect();
 			return box.right > innerWidth + 1 && box.width > 0 && box.height > 1 && e2e.shown(node) && !node.closest(".scroll, .visually-hidden, pre, thead");
@@ -227,7 +221,7 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 		equal(b, `[...document.querySelectorAll(".button")].filter((node) => node.scrollWidth > node.clientWidth + 1).map((node) => node.innerText)`, []string{}) // cut off
 		b.wait(`[...document.querySelectorAll(".screens a")].every((link) => link.getClientRects().length === 1 && link.offsetHeight < 45)`)                      // names stay on one line
 	})
-	reportViolations(t, violations, scriptErr)
+	axe.report(t)
 }
 
 func TestPage_RespectsReducedMotion(t *testing.T) {

@@ -190,7 +190,7 @@ func TestPicker_FollowsChanges(t *testing.T) {
 	requests := s.count("GET /api/symbol/folders/1/symbols")
 	s.symbol(2, "Gear", "image/svg+xml", svgImage) // is not shown
 	s.symbol(1, "Globe", "image/svg+xml", svgImage)
-	b.waitFor(func() bool { return s.count("GET /api/symbol/folders/1/symbols") == requests+1 })
+	b.waitFor(func() bool { return s.count("GET /api/symbol/folders/1/symbols") == requests+1 }, "one more request")
 }
 
 // TestPicker_RecoversFromOutages: a read that fails shows nothing old, and is repeated.
@@ -244,14 +244,13 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 func TestPicker_IsAccessible(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	script, scriptErr := axeScript()
+	axe := newAxe()
 	s := startPicker(t)
 	s.folder("Valves", "Ball", "Check", strings.Repeat("long name ", 9), strings.Repeat("x", 200))
 	b := openTab(t, s.pageURL)
 	b.wait(inPalette(`options.length === 4`))
 	clickOption(b, 0)
 	b.wait(placed + ` === "Ball"`)
-	var violations []string
 	for _, theme := range []string{"light", "dark"} {
 		b.setMedia("prefers-color-scheme", theme)
 		is.Equal(eval[string](b, inPalette(`getComputedStyle(root.host).backgroundColor`)) == "rgb(255, 255, 255)", theme == "light")
@@ -259,12 +258,10 @@ func TestPicker_IsAccessible(t *testing.T) {
 			b.resize(width, 700)
 			b.wait(`document.documentElement.scrollWidth <= innerWidth`)
 			is.True(eval[float64](b, inPalette(`root.host.offsetWidth`)) == 320)
-			if scriptErr == nil {
-				violations = append(violations, b.violations(fmt.Sprint(theme, " ", width), script)...)
-			}
+			axe.check(b, fmt.Sprint(theme, " ", width))
 		}
 	}
-	reportViolations(t, violations, scriptErr)
+	axe.report(t)
 }
 
 // TestPicker_AddsStamps runs the example with a double that records the calls of the

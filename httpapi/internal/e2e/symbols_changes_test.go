@@ -177,7 +177,7 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 		b.click("Tag…")
 		b.fill(change.field, change.tags)
 		b.click("Save")
-		b.waitFor(func() bool { return slices.Equal(tags(), []string{change.want, change.want}) })
+		b.waitFor(func() bool { return slices.Equal(tags(), []string{change.want, change.want}) }, "the change of the tags")
 		b.wait(`!document.querySelector("dialog")`)
 	}
 	b.waitText("Tags of 2 symbols changed.")

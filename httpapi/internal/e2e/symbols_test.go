@@ -393,11 +393,11 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 	blocking.Store(true)
 	b := openTab(t, s.url+"#/symbols")
 	const connections = 5 // besides that of the changes
-	b.waitFor(func() bool { return started.Load() == connections })
+	b.waitFor(func() bool { return started.Load() == connections }, "requests on all connections")
 	b.click("Overview")
 	b.waitText("1 folder")
 	// Queued ones that took the place of canceled ones are canceled, too.
-	b.waitFor(func() bool { return canceled.Load() == started.Load() })
+	b.waitFor(func() bool { return canceled.Load() == started.Load() }, "all requests to be canceled")
 
 	blocking.Store(false)
 	b.click("Symbols")
