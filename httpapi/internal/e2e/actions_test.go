@@ -45,6 +45,14 @@ func openWithClientKey(s *site, screen string) *tab {
 	return b
 }
 
+// openSymbols opens the symbols of a site that needs no key, and waits for a text.
+func openSymbols(s *site, text string) *tab {
+	s.t.Helper()
+	b := openTab(s.t, s.url+"#/symbols")
+	b.waitText(text)
+	return b
+}
+
 func (b *tab) enterClientKey(s *site) {
 	b.t.Helper()
 	b.click("Access")
@@ -66,6 +74,12 @@ func (b *tab) enterInDialog(label, key string) {
 	b.t.Helper()
 	b.fill(label, key)
 	b.clickNode(`e2e.field(` + quote(label) + `).form.querySelector(".main")`)
+}
+
+// clickSelection clicks a button of the bar for what is selected.
+func (b *tab) clickSelection(name string) {
+	b.t.Helper()
+	b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === ` + quote(name) + `)`)
 }
 
 // rename enters another name in the dialog that an entry of a menu opens.
@@ -90,7 +104,7 @@ func (b *tab) registerExport(source, exportedURL string) {
 func (b *tab) moveSelectedAndUndo(s *site, to symbols.Folder) {
 	b.t.Helper()
 	b.waitText("2 symbols selected")
-	b.clickNode(`document.querySelectorAll(".selection button")[1]`) // Move…
+	b.clickSelection("Move…")
 	b.click("Move")
 	b.waitText("2 symbols moved to " + to.Name + ".")
 	is.New(b.t).Equal(len(s.symbolsIn(to.ID)), 2)

@@ -333,6 +333,18 @@ func (b *tab) checkProblems() {
 	}
 }
 
+// sent returns how many requests of the page match.
+func (b *tab) sent(matches func(*network.Request) bool) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, request := range b.requests {
+		if matches(request) {
+			n++
+		}
+	}
+	return n
+}
+
 // do runs actions and fails the test on an error.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	is := is.New(b.t)

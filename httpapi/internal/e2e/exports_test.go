@@ -267,10 +267,7 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openWithClientKey(s, "exports")
-	register := func() {
-		b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
-	}
-	register()
+	b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
 	b.waitText("Admin key missing")
 	b.click("Enter the admin key")
 	b.enterInDialog("Admin key", apitest.AdminKey)

@@ -126,9 +126,7 @@ func TestKeys_ShowStatus(t *testing.T) {
 		"today":   {ExpiresAt: new(time.Now().Add(time.Hour))},
 		"far off": {ExpiresAt: new(time.Now().Add(40 * 24 * time.Hour))},
 	} {
-		fields.Name = &name
-		_, err := s.Keys.Create(t.Context(), fields)
-		is.NoErr(err)
+		s.createKey(name, fields)
 	}
 	b := openKeys(s)
 	for name, want := range map[string]string{
@@ -279,8 +277,7 @@ func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
 func TestKeys_PageOfKeyIsChanged(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
-	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("second")})
-	s.is.NoErr(err)
+	s.createKey("second", keys.Fields{})
 	b := openKeys(s)
 	b.visit(s.url + "#/key/1")
 	b.wait(`e2e.button("Deactivate")`)
@@ -300,8 +297,7 @@ func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
 	for _, owner := range []string{"acme", "acme ltd"} {
-		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("key of " + owner), Owner: &owner})
-		s.is.NoErr(err)
+		s.createKey("key of "+owner, keys.Fields{Owner: &owner})
 	}
 	b := openKeys(s)
 	b.fill("Owner", "acm")
@@ -315,8 +311,7 @@ func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
 func TestKeys_ExpiryOfYear9999(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
-	_, err := s.Keys.Update(t.Context(), s.keyNamed(keyName).ID, keys.Fields{ExpiresAt: new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))})
-	is.New(t).NoErr(err)
+	s.updateKey(keys.Fields{ExpiresAt: new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))})
 	b := openTab(t, s.url+"icon.svg")
 	call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
 	b.visit(s.url + "#/keys")
@@ -333,8 +328,7 @@ func TestKeys_OrderAfterFailedReload(t *testing.T) {
 	on := new(atomic.Bool)
 	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/admin/api-keys", status: 503, body: "{}"})
 	for _, name := range []string{"delta", "alpha"} {
-		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: &name})
-		s.is.NoErr(err)
+		s.createKey(name, keys.Fields{})
 	}
 	b := openTab(t, s.url+"#/keys?order=By+name")
 	b.enterKey("Admin key", apitest.AdminKey)

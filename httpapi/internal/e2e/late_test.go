@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp/kb"
 
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 )
@@ -24,9 +26,9 @@ type lateSite struct {
 	sent    chan struct{} // closed when it is to be sent
 }
 
-func startLateSite(t *testing.T, matches func(*http.Request) bool) *lateSite {
+func startLateSite(t *testing.T, matches func(*http.Request) bool, opts ...func(*httpapi.Options)) *lateSite {
 	t.Helper()
-	s := &lateSite{site: newSite(t), matches: matches, reached: make(chan struct{}), sent: make(chan struct{})}
+	s := &lateSite{site: newSite(t, opts...), matches: matches, reached: make(chan struct{}), sent: make(chan struct{})}
 	handler := s.handler()
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.matches(r) || !s.armed.CompareAndSwap(true, false) {
@@ -58,6 +60,37 @@ func (s *lateSite) send() {
 // readsOf returns a function that matches reads of a path.
 func readsOf(path string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.Method == "GET" && strings.HasSuffix(r.URL.Path, path) }
+}
+
+func TestLate_LoadingDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/symbol/folders"), unprotected)
+	s.folder("Valves", "Gate valve")
+	s.armed.Store(true)
+	b := openTab(t, s.url+"#/symbols")
+	b.wait(`document.querySelector(".skeleton")`)
+	equal(b, `document.querySelector(".skeleton").getAttribute("aria-label")`, "Loading")
+	b.click("Exports")
+	b.wait(`e2e.field("Sources")`)
+	b.click("Symbols")
+	b.waitText("Gate valve")
+}
+
+// TestLate_KeyEntered receives the rejection of a request without a key after the key has
+// been entered.
+func TestLate_KeyEntered(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/symbol/folders"))
+	s.folder("Valves", "Gate valve")
+	s.armed.Store(true)
+	b := openTab(t, s.url+"#/symbols")
+	b.wait(`document.querySelector(".skeleton")`)
+	b.enterClientKey(s.site)
+	s.send()
+	b.waitText("1 symbol")
+	b.click("Reload")
+	b.waitText("1 symbol")
+	b.wait(`e2e.button("Access client")`)
 }
 
 // TestLate_EscapeTwice closes a dialog while its request runs, which browsers permit with a
@@ -100,49 +133,41 @@ func TestLate_ListOfKeys(t *testing.T) {
 	b.wait(`e2e.button("Activate ` + keyName + `")`)
 }
 
+// TestLate_ListOfExports sends the list after or during a removal.
 func TestLate_ListOfExports(t *testing.T) {
 	t.Parallel()
-	s := startLateSite(t, readsOf("/admin/exports"))
-	s.register("keep", apitest.FilesURL+"a.pdf")
-	s.register("lost", apitest.FilesURL+"b.pdf")
-	b := openExportList(s.site)
-	b.waitText("2 exports")
-	s.armed.Store(true)
-	b.click("Keys") // and back, which reloads the list
-	b.click("Exports")
-	<-s.reached
-	time.Sleep(500 * time.Millisecond) // a change of screens closes menus
-	b.click("More for lost", "Remove…", "Remove")
-	b.waitText("Removed.", "1 export")
-	s.send()
-	b.waitText("1 export")
-	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
-}
-
-// TestLate_ListOfExportsDuringRemoval sends the list while the removal runs.
-func TestLate_ListOfExportsDuringRemoval(t *testing.T) {
-	t.Parallel()
-	removal := make(chan struct{})
-	s := startLateSite(t, func(r *http.Request) bool {
-		if r.Method == "DELETE" {
-			<-removal
-		}
-		return readsOf("/admin/exports")(r)
-	})
-	s.register("keep", apitest.FilesURL+"a.pdf")
-	s.register("lost", apitest.FilesURL+"b.pdf")
-	b := openExportList(s.site)
-	b.waitText("2 exports")
-	s.armed.Store(true)
-	b.click("Keys")
-	b.click("Exports")
-	<-s.reached
-	time.Sleep(500 * time.Millisecond) // a change of screens closes menus
-	b.click("More for lost", "Remove…", "Remove")
-	s.send()
-	close(removal)
-	b.waitText("Removed.", "1 export")
-	s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
+	for _, during := range []bool{false, true} {
+		t.Run(fmt.Sprint("during=", during), func(t *testing.T) {
+			t.Parallel()
+			removal := make(chan struct{})
+			s := startLateSite(t, func(r *http.Request) bool {
+				if r.Method == "DELETE" {
+					<-removal
+				}
+				return readsOf("/admin/exports")(r)
+			})
+			s.register("keep", apitest.FilesURL+"a.pdf")
+			s.register("lost", apitest.FilesURL+"b.pdf")
+			b := openExportList(s.site)
+			b.waitText("2 exports")
+			s.armed.Store(true)
+			b.click("Keys") // and back, which reloads the list
+			b.click("Exports")
+			<-s.reached
+			time.Sleep(500 * time.Millisecond) // a change of screens closes menus
+			b.click("More for lost", "Remove…", "Remove")
+			if during {
+				s.send()
+			}
+			close(removal)
+			b.waitText("Removed.", "1 export")
+			if !during {
+				s.send()
+			}
+			b.waitText("1 export")
+			s.is.True(!strings.Contains(eval[string](b, `document.querySelector(".records").innerText`), "lost"))
+		})
+	}
 }
 
 // TestLate_PageOfExports loads a page for two actions. Chromium sends the second request once
@@ -168,8 +193,7 @@ func TestLate_PageOfOwner(t *testing.T) {
 	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("owner") == "acme" })
 	for _, owner := range []string{"acme", "acme", "beta"} {
-		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("key of " + owner), Owner: &owner})
-		s.is.NoErr(err)
+		s.createKey("key of "+owner, keys.Fields{Owner: &owner})
 	}
 	b := openKeys(s.site)
 	s.armed.Store(true)
@@ -184,8 +208,7 @@ func TestLate_PageOfOwner(t *testing.T) {
 func TestLate_PageOfKey(t *testing.T) {
 	t.Parallel()
 	s := startLateSite(t, readsOf("/admin/api-keys/1"))
-	_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new("second")})
-	s.is.NoErr(err)
+	s.createKey("second", keys.Fields{})
 	b := openKeys(s.site)
 	s.armed.Store(true)
 	b.visit(s.url + "#/key/1")
@@ -223,11 +246,7 @@ func TestLate_Folders(t *testing.T) {
 	b.click("API")
 	b.waitText("About this API")
 	s.send()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, request := range b.requests {
-		s.is.True(!strings.Contains(request.URL, "/symbol/changes")) // nobody sees them
-	}
+	s.is.Equal(b.sent(func(r *network.Request) bool { return strings.Contains(r.URL, "/symbol/changes") }), 0) // nobody sees them
 }
 
 // loginSite is a site whose administrator logs in with a cookie.

@@ -99,8 +99,7 @@ func populatedSite(t *testing.T) *site {
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	scopes, err := keys.NewScopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite)
 	s.is.NoErr(err)
-	_, err = s.Keys.Create(t.Context(), keys.Fields{Name: new("Scoped"), Owner: new("Acme"), Scopes: &scopes})
-	s.is.NoErr(err)
+	s.createKey("Scoped", keys.Fields{Owner: new("Acme"), Scopes: &scopes})
 	return s
 }
 

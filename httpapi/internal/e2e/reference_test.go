@@ -101,21 +101,6 @@ func TestReference_ShowsOperations(t *testing.T) {
 	b.waitText("Copied.")
 }
 
-func TestReference_ServerWithoutDocument(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/openapi.json" {
-			w.WriteHeader(http.StatusNotFound)
-			io.WriteString(w, `{"message":"no such route","code":"not_found","requestId":"r"}`)
-			return
-		}
-		s.handler().ServeHTTP(w, r)
-	}))
-	b := openTab(t, s.url+"#/api")
-	b.waitText("No such route.")
-}
-
 func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

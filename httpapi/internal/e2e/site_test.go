@@ -1,13 +1,14 @@
 package e2e_test
 
 import (
-	"encoding/base64"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,6 +96,33 @@ func (s *site) close() {
 	s.server.Close()
 }
 
+// createKey creates a client key.
+func (s *site) createKey(name string, fields keys.Fields) keys.Issued {
+	s.t.Helper()
+	fields.Name = &name
+	issued, err := s.Keys.Create(s.t.Context(), fields)
+	s.is.NoErr(err)
+	return issued
+}
+
+// updateKey updates the client key that apitest creates.
+func (s *site) updateKey(fields keys.Fields) keys.Key {
+	s.t.Helper()
+	key, err := s.Keys.Update(s.t.Context(), s.keyNamed(keyName).ID, fields)
+	s.is.NoErr(err)
+	return key
+}
+
+// countUses counts the uses of keys by a function, and writes them.
+func (s *site) countUses(use func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Keys.Run(ctx) })
+	use()
+	cancel()
+	running.Wait()
+}
+
 // keyNamed returns the client key with a name.
 func (s *site) keyNamed(name string) keys.Key {
 	s.t.Helper()
@@ -142,6 +170,21 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 	}
 }
 
+// picture is what the data of a symbol contains.
+type picture struct {
+	Name, Type    string
+	Content       []byte
+	Width, Height int
+}
+
+// pictureIn returns a symbol of a folder and its picture.
+func (s *site) pictureIn(folderID int64, i int) (symbol symbols.Symbol, data picture) {
+	s.t.Helper()
+	symbol = s.symbolsIn(folderID)[i]
+	s.is.NoErr(json.Unmarshal([]byte(symbol.Data), &data))
+	return symbol, data
+}
+
 // register registers the export of a source without a file name.
 func (s *site) register(source, exportedURL string) {
 	s.t.Helper()
@@ -153,7 +196,7 @@ const svgImage = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"
 
 // imageData returns the symbol data that front ends store for a file.
 func imageData(name, mediaType, content string) string {
-	data, err := json.Marshal(map[string]any{"name": name, "type": mediaType, "content": base64.StdEncoding.EncodeToString([]byte(content)), "width": 40, "height": 20})
+	data, err := json.Marshal(map[string]any{"name": name, "type": mediaType, "content": []byte(content), "width": 40, "height": 20})
 	if err != nil {
 		panic(err)
 	}

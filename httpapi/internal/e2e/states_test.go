@@ -72,6 +72,10 @@ func TestStates_Failure(t *testing.T) {
 			failingHandler{part: "/1/symbols", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`}, "symbols",
 			[]string{"Server error", "Request r-503"},
 		},
+		"no document": {
+			failingHandler{part: "/openapi.json", status: 404, body: `{"message":"no such route","code":"not_found","requestId":"r"}`}, "api",
+			[]string{"No such route."},
+		},
 		"rate limit": {
 			failingHandler{part: "/admin/", status: 429, body: `{"message":"too many wrong keys","code":"too_many_requests","requestId":"r-429"}`, retry: "7"}, "keys",
 			[]string{"Too many wrong keys. Retry in 7 s."},
@@ -98,7 +102,7 @@ func TestStates_Failure(t *testing.T) {
 			}
 			c.on.Store(false)
 			b.click("Retry")
-			b.waitText(map[string]string{"keys": "Admin key required", "symbols": "Gate valve"}[c.screen])
+			b.waitText(map[string]string{"keys": "Admin key required", "symbols": "Gate valve", "api": "About this API"}[c.screen])
 		})
 	}
 }
@@ -107,15 +111,18 @@ func TestStates_RejectedKeys(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	key := s.keyNamed(keyName)
 	b := openWithClientKey(s, "symbols")
 	b.waitText("No folders yet")
-	_, err := s.Keys.Update(t.Context(), key.ID, inactive)
-	is.NoErr(err)
+	s.updateKey(inactive)
 	b.do(reload)
 	b.waitText("Client key required")
+	b.enterKey("Client key", "cbk_nonsense")
+	b.waitText("Key rejected")
 	b.enterKey("Client key", string(s.RawKey))
 	b.waitText("This API key is inactive.")
+	s.updateKey(keys.Fields{Active: new(true)})
+	b.enterKey("Client key", string(s.RawKey))
+	b.waitText("No folders yet")
 
 	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
 	b = openTab(t, disabled.url+"#/keys")
@@ -209,8 +216,7 @@ func TestStates_Offline(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("Gate valve")
+	b := openSymbols(s, "Gate valve")
 	offline := func(on bool) {
 		call(b, emulateNetworkConditions, network.Conditions{Offline: on, DownloadThroughput: -1, UploadThroughput: -1})
 		b.wait(fmt.Sprintf(`navigator.onLine !== %v`, on))
@@ -228,63 +234,10 @@ func TestStates_Offline(t *testing.T) {
 	b.waitText("Server unreachable", "No response from "+s.url+"api/")
 }
 
-func TestStates_Loading(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, unprotected)
-	release := make(chan struct{})
-	handler := s.handler()
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/folders") {
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.wait(`document.querySelector(".skeleton")`)
-	equal(b, `document.querySelector(".skeleton").getAttribute("aria-label")`, "Loading")
-	b.click("Exports") // loading does not block
-	b.wait(`e2e.field("Sources")`)
-	b.click("Symbols")
-	close(release)
-	b.waitText("Gate valve")
-}
-
-// TestStates_KeyEnteredWhileLoading receives the rejection of a request without a key
-// after the key has been entered.
-func TestStates_KeyEnteredWhileLoading(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	handler := s.handler()
-	entered := make(chan struct{})
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/folders") && r.Header.Get("x-api-key") == "" {
-			select {
-			case <-entered:
-			case <-r.Context().Done():
-			}
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.wait(`document.querySelector(".skeleton")`)
-	b.enterClientKey(s)
-	close(entered)
-	b.waitText("1 symbol")
-	b.click("Reload")
-	b.waitText("1 symbol")
-	b.wait(`e2e.button("Access client")`)
-}
-
 // TestStates_EveryScreen loads every screen in every state of the server, and once more
 // after it has been shown.
 func TestStates_EveryScreen(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t)
 	var state atomic.Pointer[failingHandler]
 	handler := s.handler()
@@ -301,9 +254,7 @@ func TestStates_EveryScreen(t *testing.T) {
 	}))
 	s.folder("Valves", "Gate valve")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
-	key := s.keyNamed(keyName)
-	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Owner: new("Acme")})
-	is.NoErr(err)
+	key := s.updateKey(keys.Fields{Owner: new("Acme")})
 	b := openTab(t, s.url)
 	// open opens a screen in a new page that has both keys.
 	open := func(screen string) {

@@ -1,15 +1,14 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/symbols"
@@ -37,8 +36,7 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Gate valve", "Check valve")
 	before := s.symbolsIn(valves.ID)
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("4 symbols")
+	b := openSymbols(s, "4 symbols")
 	undone := func(text string) {
 		t.Helper()
 		b.waitText(text)
@@ -57,7 +55,7 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 	undone("Check valve deleted.")
 	b.selectSymbols(1, 3, 4) // two of one name
 	b.waitText("3 symbols selected")
-	b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === "Delete…")`)
+	b.clickSelection("Delete…")
 	b.click("Delete 3 symbols")
 	b.waitText("1 symbol")
 	undone("3 symbols deleted.")
@@ -71,8 +69,7 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 	b.click("Folder actions", "Trash…")
 	b.waitText("The trash is empty")
 	b.click("Close")
@@ -100,20 +97,8 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("1 symbol")
-	type content struct {
-		Name, Type    string
-		Content       []byte
-		Width, Height int
-	}
-	get := func() (symbol symbols.Symbol, data content) {
-		t.Helper()
-		symbol = s.symbolsIn(valves.ID)[0]
-		is.NoErr(json.Unmarshal([]byte(symbol.Data), &data))
-		return symbol, data
-	}
-	before, _ := get()
+	b := openSymbols(s, "1 symbol")
+	before := s.symbolsIn(valves.ID)[0]
 	path := b.writeFile("New drawing.png", pngImage(3, 2))
 	b.dropFiles(`document.getElementById("tile-1")`, path)
 	b.waitText("Replace the picture of Gate valve?", "New drawing.png")
@@ -121,13 +106,13 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	b.click("Replace")
 	b.waitText("The picture of Gate valve is replaced.")
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 3`)
-	after, data := get()
+	after, data := s.pictureIn(valves.ID, 0)
 	is.Equal([]any{after.ID, after.Name, after.Type}, []any{before.ID, before.Name, "image/png"})
-	is.Equal(data, content{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
+	is.Equal(data, picture{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
 	b.click("Undo")
 	b.waitText("Undone.")
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 40`)
-	again, _ := get()
+	again := s.symbolsIn(valves.ID)[0]
 	is.Equal([]any{again.Type, again.Data}, []any{before.Type, before.Data})
 
 	b.dropFiles(`document.getElementById("tile-1")`, path)
@@ -159,8 +144,7 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 		}
 		return all
 	}
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 	b.click("Actions for Gate valve", "Tags…")
 	b.fill("Tags", "brass\npumps, centrifugal\n")
 	b.click("Save")
@@ -238,8 +222,7 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	folder := s.folder("Valves")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("This folder is empty")
+	b := openSymbols(s, "This folder is empty")
 	var paths []string
 	for i := range 450 {
 		paths = append(paths, b.writeFile(fmt.Sprintf("Välve %03d.png", i), pngImage(1+i, 1)))
@@ -264,10 +247,9 @@ func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 	on.Store(true)
 	s.listen(failingHandler{s.handler(), on, "/symbols/delete", 503, `{"message":"not available","code":"unavailable","requestId":"r"}`, "3600"})
 	s.folder("Valves", "Gate valve", "Ball valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 	b.selectSymbols(1, 2)
-	b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === "Delete…")`)
+	b.clickSelection("Delete…")
 	b.click("Delete 2 symbols")
 	b.waitText("the server asks to wait 3600 s")
 	b.clickNode(`[...document.querySelectorAll(".panel button")].find((one) => one.innerText === "Cancel")`)
@@ -280,33 +262,19 @@ func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newSite(t, unprotected)
-	handler := s.handler()
-	var mu sync.Mutex
-	requested := 0
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/symbols.js") {
-			mu.Lock()
-			requested++
-			fail := requested == 1
-			mu.Unlock()
-			if fail {
-				http.Error(w, "no", http.StatusServiceUnavailable)
-				return
-			}
-		}
-		handler.ServeHTTP(w, r)
-	}))
+	handler, failed := failOnce(s.handler(), "/symbols.js")
+	s.listen(handler)
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url)
 	b.waitText("Admin key required")
-	is.Equal(requested, 0)
+	is.True(!failed.Load())
 	b.click("Symbols")
 	b.waitText("Page error")
 	b.click("Retry")
 	b.waitText("Gate valve")
 	b.click("Overview", "Symbols")
 	b.waitText("Gate valve")
-	is.Equal(requested, 2)
+	is.Equal(b.sent(func(r *network.Request) bool { return strings.Contains(r.URL, "/symbols.js") }), 2)
 }
 
 func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
@@ -318,8 +286,7 @@ func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
 	const meta = `{"part":12345678901234567890,"scale":1.0,"10":1,"9":2}` // JSON.parse changes it
 	_, err = s.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate", Type: "text/plain", Data: "x", Tags: tags, Meta: meta})
 	s.is.NoErr(err)
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("1 symbol")
+	b := openSymbols(s, "1 symbol")
 	b.click("Actions for Gate", "Copy to a folder…", "Copy")
 	b.waitText("copied to Valves", "2 symbols")
 	symbol, err := s.Symbols.GetSymbol(t.Context(), 2)

@@ -31,8 +31,7 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("1 symbol")
+	b := openSymbols(s, "1 symbol")
 	const chooser = `document.querySelector("input[type=file]:not([multiple])")`
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage, "__MACOSX/._x", "x")))
@@ -69,8 +68,7 @@ func TestSymbols_ExportDownloadsZip(t *testing.T) {
 	is := is.New(t)
 	s := startSite(t, unprotected)
 	s.folder("Valves ä", "Gate valve", "Ball valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 	b.click("Folder actions", "Export as zip")
 	b.waitText("Valves ä.zip is in your downloads.")
 	is.Equal(len(b.downloadedNames("Valves ä.zip")), 3) // two files and the manifest

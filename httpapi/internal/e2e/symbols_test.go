@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,10 +27,8 @@ func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
 	s := startSite(t)
 	scopes, err := keys.NewScopes("exports:read")
 	is.NoErr(err)
-	_, err = s.Keys.Update(t.Context(), s.keyNamed(keyName).ID, keys.Fields{Scopes: &scopes})
-	is.NoErr(err)
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("Client key required")
+	s.updateKey(keys.Fields{Scopes: &scopes})
+	b := openSymbols(s, "Client key required")
 	b.wait(`![...document.querySelectorAll("main button")].some((one) => one.innerText === "Show more" && one.offsetParent)`)
 	b.enterKey("Client key", string(s.RawKey))
 	b.waitText("lacks the scope symbols:read")
@@ -59,29 +56,11 @@ func TestSymbols_FitPhones(t *testing.T) {
 	}
 }
 
-func TestSymbols_RequireKeyOnlyIfTheServerDoes(t *testing.T) {
-	t.Parallel()
-	s := startSite(t)
-	s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("Client key required")
-	b.enterKey("Client key", "cbk_nonsense")
-	b.waitText("Key rejected")
-	b.enterKey("Client key", string(s.RawKey))
-	b.waitText("Gate valve")
-
-	open := startSite(t, unprotected)
-	open.folder("Valves", "Gate valve")
-	b = openTab(t, open.url+"#/symbols")
-	b.waitText("Gate valve")
-}
-
 func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t, unprotected)
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("No folders yet")
+	b := openSymbols(s, "No folders yet")
 	b.clickNode(`document.querySelector(".notice button")`)
 	b.fill("Name", "Valves")
 	b.click("Create folder")
@@ -123,8 +102,7 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	pumps := s.folder("Vents")
 	s.symbol(valves.ID, "A note", "text/plain", "not a picture")
 	s.symbol(valves.ID, "Bare drawing", "image/svg+xml", svgImage)
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("5 symbols")
+	b := openSymbols(s, "5 symbols")
 	b.wait(`document.querySelectorAll(".preview img").length === 4 && [...document.querySelectorAll(".preview img")].every((image) => image.naturalWidth === 40)`)
 	b.wait(`[...document.querySelectorAll(".preview img")].every((image) => new URL(image.src).pathname.endsWith("/image"))`) // the browser caches them
 	b.waitText("not a picture")
@@ -182,8 +160,7 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	other := s.folder("Vents")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("This folder is empty")
+	b := openSymbols(s, "This folder is empty")
 	unsized := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 12"><path d="M0 0h24"/></svg>`
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`,
 		b.writeFile("two by one.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")), b.writeFile("unsized.svg", []byte(unsized)), b.writeFile("broken.png", []byte("no")))
@@ -192,15 +169,8 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	b.click("Dismiss")
 	b.waitNoText("2 of 4 left out")
 
-	type content struct {
-		Name, Type    string
-		Content       []byte
-		Width, Height int
-	}
-	for i, want := range []content{{"two by one", "image/png", pngImage(2, 1), 2, 1}, {"unsized", "image/svg+xml", []byte(unsized), 24, 12}} {
-		symbol := s.symbolsIn(folder.ID)[i]
-		var got content
-		is.NoErr(json.Unmarshal([]byte(symbol.Data), &got))
+	for i, want := range []picture{{"two by one", "image/png", pngImage(2, 1), 2, 1}, {"unsized", "image/svg+xml", []byte(unsized), 24, 12}} {
+		symbol, got := s.pictureIn(folder.ID, i)
 		is.Equal(got, want)
 		is.Equal(symbol.Name, want.Name)
 		is.Equal(symbol.Type, want.Type)
@@ -232,8 +202,7 @@ func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Limits.Symbol = 4000 })
 	s.folder("Valves")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("This folder is empty")
+	b := openSymbols(s, "This folder is empty")
 	large := strings.Replace(svgImage, "<path", "<!--"+strings.Repeat("x", 4000)+"--><path", 1)
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("large.svg", []byte(large)), b.writeFile("small.svg", []byte(svgImage)))
 	b.waitText("large.svg: too large", "1 symbol")
@@ -268,8 +237,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 		_, err = s.Symbols.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Tags: &tags}, symbols.Any)
 		is.NoErr(err)
 	}
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 
 	rename(1, "Slide valve") // before the GET
 	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
@@ -412,8 +380,7 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	for i := range 2000 {
 		s.symbol(folder.ID, fmt.Sprintf("Symbol %d", i+1), "image/svg+xml", imageData("s", "image/svg+xml", svgImage))
 	}
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2,000 symbols")
+	b := openSymbols(s, "2,000 symbols")
 	for _, y := range []string{"0", "document.documentElement.scrollHeight", "9000"} {
 		// The window is full of tiles in the frame after it is scrolled, and few others exist.
 		got := eval[[]int](b, `new Promise((done) => {
@@ -454,8 +421,7 @@ func TestSymbols_LinkReplacesOpenSymbol(t *testing.T) {
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve", "Ball valve")
 	s.folder("Vents", "Fan")
-	b := openTab(t, s.url+"#/symbols")
-	b.waitText("2 symbols")
+	b := openSymbols(s, "2 symbols")
 	for _, c := range [][2]string{{"#/symbols/1/1", "Gate valve"}, {"#/symbols/1/2", "Ball valve"}, {"#/symbols/2/3", "Fan"}} {
 		b.visit(s.url + c[0])
 		equal(b, texts("dialog h2"), []string{c[1]})

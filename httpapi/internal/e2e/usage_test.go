@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
@@ -21,22 +18,17 @@ func TestUsage_IsDrawn(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := startSite(t)
-	key := s.keyNamed(keyName)
 	const name = "Viewer of the plant in Hamburg"
-	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Name: new(name), Owner: new("team-1")})
-	is.NoErr(err)
+	s.updateKey(keys.Fields{Name: new(name), Owner: new("team-1")})
 	for day, requests := range []int{3, 0, 5, 1} {
 		if day > 0 {
 			s.Clock.Add(24 * time.Hour)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { s.Keys.Run(ctx) })
-		for range requests {
-			is.True(s.accepts(string(s.RawKey)))
-		}
-		cancel()
-		running.Wait() // writes what has been counted
+		s.countUses(func() {
+			for range requests {
+				is.True(s.accepts(string(s.RawKey)))
+			}
+		})
 	}
 	b := openKeys(s)
 	const sum = "9 requests in 30 days, 5 at most in one"
@@ -65,18 +57,9 @@ func TestUsage_IsDrawn(t *testing.T) {
 func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newSite(t)
-	handler := s.handler()
-	var changes atomic.Int64
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			changes.Add(1)
-		}
-		handler.ServeHTTP(w, r)
-	}))
+	s := startSite(t)
 	for i := range 24 {
-		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new(fmt.Sprintf("Viewer %d", i))})
-		is.NoErr(err)
+		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{})
 	}
 	all := func(matches func(keys.Key) bool) (n int) {
 		for i := range 24 {
@@ -88,29 +71,26 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	}
 	active := func(key keys.Key) bool { return key.Active }
 	b := openKeys(s)
+	changes := func() int { return b.sent(func(r *network.Request) bool { return r.Method != "GET" }) }
 	b.fill("Search by name, owner, id or scope", "viewer")
 	b.waitText("24 of 25 keys")
 	b.clickNode(`e2e.field("Select Viewer 0")`)
-	button := func(name string) {
-		t.Helper()
-		b.clickNode(`[...document.querySelectorAll(".selection button")].find((one) => one.innerText === ` + quote(name) + `)`)
-	}
-	button("Select all")
+	b.clickSelection("Select all")
 	b.waitText("24 keys selected")
 
-	button("Deactivate") // so many are confirmed
+	b.clickSelection("Deactivate") // so many are confirmed
 	b.waitText("Deactivate 24 keys?", "Clients that use them are rejected from then on.")
 	b.click("Cancel")
 	is.Equal(all(active), 24)
-	button("Deactivate")
+	b.clickSelection("Deactivate")
 	b.click("Deactivate 24 keys")
 	b.waitText("24 keys deactivated.")
-	is.Equal([]int64{changes.Load(), int64(all(active))}, []int64{1, 0})
+	is.Equal([]int{changes(), all(active)}, []int{1, 0})
 	b.click("Undo")
 	b.waitText("Undone.")
-	is.Equal([]int64{changes.Load(), int64(all(active))}, []int64{2, 24})
+	is.Equal([]int{changes(), all(active)}, []int{2, 24})
 
-	button("Change…")
+	b.clickSelection("Change…")
 	b.waitText("Change 24 keys")
 	b.click("Change")
 	b.waitText("Choose what to change.")
@@ -124,7 +104,7 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	b.clickNode(`document.querySelector("dialog footer .main, dialog footer [type=submit]")`)
 	b.waitText("24 keys changed.")
 	is.Equal(all(func(key keys.Key) bool { return key.Owner == "team-9" }), 24)
-	is.Equal(changes.Load(), int64(3))
+	is.Equal(changes(), 3)
 
 	b.fill("Search by name, owner, id or scope", "viewer 2")
 	b.waitText("24 keys selected, 19 of them not in this list")
@@ -137,16 +117,14 @@ func TestKeys_ReportsConcurrentChange(t *testing.T) {
 	s := startSite(t)
 	b := openKeys(s)
 	b.wait(`e2e.button("Deactivate apitest")`)
-	key := s.keyNamed(keyName)
-	_, err := s.Keys.Update(t.Context(), key.ID, keys.Fields{Name: new("Renamed by Bob")})
-	is.NoErr(err)
+	key := s.updateKey(keys.Fields{Name: new("Renamed by Bob")})
 	b.rename("More for apitest", "Rename…", "Renamed by Ann")
 	b.waitText("Changed by someone else", "Renamed by Bob\tRenamed by Ann")
 	b.click("Use mine")
 	b.waitText("Renamed by Ann changed.")
 	is.Equal(s.keyNamed("Renamed by Ann").ID, key.ID)
 
-	_, err = s.Keys.Update(t.Context(), key.ID, inactive)
+	_, err := s.Keys.Update(t.Context(), key.ID, inactive)
 	is.NoErr(err)
 	b.click("Deactivate Renamed by Ann") // without a dialog
 	b.waitText("Keep which change?")
@@ -163,11 +141,9 @@ func TestKeys_ReportsConcurrentChange(t *testing.T) {
 // TestKeys_ListIsInTheURL opens the URL of a list elsewhere.
 func TestKeys_ListIsInTheURL(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	for i := range 120 {
-		_, err := s.Keys.Create(t.Context(), keys.Fields{Name: new(fmt.Sprintf("Viewer %d", i)), Owner: new("team & co")})
-		is.NoErr(err)
+		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{Owner: new("team & co")})
 	}
 	b := openKeys(s)
 	b.waitText("121 keys")
@@ -186,12 +162,7 @@ func TestKeys_ListIsInTheURL(t *testing.T) {
 func TestUsage_HasDaysOfUTC(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { s.Keys.Run(ctx) })
-	s.is.True(s.accepts(string(s.RawKey)))
-	cancel()
-	running.Wait()
+	s.countUses(func() { s.is.True(s.accepts(string(s.RawKey))) })
 	b := openKeys(s)
 	call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/New_York"})
 	b.visit(s.url + "?#/key/1")
