@@ -25,7 +25,6 @@ const listedSources = `[...document.querySelectorAll(".records .name")].map((one
 
 func TestExportList_PagesAndSearches(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	var want []string
 	for i := range 60 {
@@ -41,7 +40,7 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 	equal(b, listedSources, want[50:])
 	b.chooseOption("Order", "Newest first")
 	b.waitText("1–50 of 60")
-	is.Equal(eval[[]string](b, listedSources)[0], want[59])
+	s.is.Equal(eval[[]string](b, listedSources)[0], want[59])
 	equal(b, `location.hash`, "#/exports?order=Newest+first")
 	b.chooseOption("Order", "Oldest first")
 
@@ -61,7 +60,6 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 
 func TestExportList_ChecksAndRemoves(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.register(sourceURL("lost"), apitest.FilesURL+"lost.pdf?token=secret")
@@ -78,19 +76,18 @@ func TestExportList_ChecksAndRemoves(t *testing.T) {
 	remove()
 	b.click("Cancel")
 	_, err := s.Exports.Find(t.Context(), sourceURL("lost"))
-	is.NoErr(err)
+	s.is.NoErr(err)
 	remove()
 	b.click("Remove")
 	b.wait(listedSources + `.length === 1`)
 	_, err = s.Exports.Find(t.Context(), sourceURL("lost"))
-	is.Equal(err, exports.ErrNotFound)
+	s.is.Equal(err, exports.ErrNotFound)
 }
 
 // TestExportList_BrokenFilesAreFoundAndChanged checks a list, and gives the one export
 // whose file is gone another file.
 func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	for _, name := range []string{"a", "b"} {
 		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
@@ -114,8 +111,8 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	b.click("Change")
 	b.waitText("No broken file", "The previous export was replaced.")
 	export, err := s.Exports.Find(t.Context(), sourceURL("lost"))
-	is.NoErr(err)
-	is.Equal(export.ExportedURL, apitest.FilesURL+"a.pdf")
+	s.is.NoErr(err)
+	s.is.Equal(export.ExportedURL, apitest.FilesURL+"a.pdf")
 	b.click("Check all")
 	b.waitText("3 files checked, 0 not available.", "No broken file")
 
@@ -125,7 +122,6 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 
 func TestExportList_DownloadsSelection(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	for _, name := range []string{"a", "b", "c"} {
 		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
@@ -136,7 +132,7 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	equal(b, `e2e.field("Sources").value`, sourceURL("c")+"\n"+sourceURL("a"))
 	b.click("Download 2 files as a zip")
 	b.waitText("canvas-exports.zip")
-	is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"c.pdf", "a.pdf"})
+	s.is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"c.pdf", "a.pdf"})
 
 	// The field and the boxes agree.
 	b.fill("Sources", sourceURL("b"))
@@ -144,7 +140,7 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	b.click("More for " + sourceURL("c"))
 	b.clickNode(`[...document.querySelectorAll("[role=menuitem]")].find((one) => one.innerText === "Download")`)
 	b.waitText("c.pdf, 6 B, is in your browser's downloads.")
-	is.Equal(string(b.downloaded("c.pdf")), "file c")
+	s.is.Equal(string(b.downloaded("c.pdf")), "file c")
 
 	b.click("Register…")
 	b.fill("Source", sourceURL("d")) // a new export is in the list and selected

@@ -27,7 +27,6 @@ func sourceURL(name string) string { return "https://viewer.example/drawings/" +
 
 func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openWithClientKey(s, "exports")
@@ -41,12 +40,12 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	b.waitFocus(`e2e.button("Register…")`)
 	equal(b, `e2e.field("Sources").value`, sourceURL("section"))
 	found, err := s.Exports.Find(t.Context(), sourceURL("section"))
-	is.NoErr(err)
-	is.Equal(found.ExportedURL, apitest.FilesURL+"plan.pdf")
+	s.is.NoErr(err)
+	s.is.Equal(found.ExportedURL, apitest.FilesURL+"plan.pdf")
 
 	b.click("Download")
 	b.waitText("Schnitt ä “1”.pdf, 8 B, is in your browser's downloads.")
-	is.Equal(string(b.downloaded("Schnitt ä “1”.pdf")), "the plan")
+	s.is.Equal(string(b.downloaded("Schnitt ä “1”.pdf")), "the plan")
 
 	s.Clock.Add(time.Second)
 	b.registerExport(sourceURL("section"), apitest.FilesURL+"plan.pdf")
@@ -58,7 +57,6 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 
 func TestExports_DownloadsZip(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
@@ -67,8 +65,8 @@ func TestExports_DownloadsZip(t *testing.T) {
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("nope"), "", "  " + sourceURL("large") + "  ", sourceURL("lost"), sourceURL("plan")}, "\n"))
 	b.click("Download 5 files as a zip")
 	b.waitText("2 files skipped", "canvas-exports.zip, 1.0 MB, is in your browser's downloads.")
-	is.Equal(b.tableRows(), []string{sourceURL("nope") + " not registered", sourceURL("lost") + " file cannot be fetched"})
-	is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"plan.pdf", "large.bin", "plan-1.pdf", "manifest.json"})
+	s.is.Equal(b.tableRows(), []string{sourceURL("nope") + " not registered", sourceURL("lost") + " file cannot be fetched"})
+	s.is.Equal(b.downloadedNames("canvas-exports.zip"), []string{"plan.pdf", "large.bin", "plan-1.pdf", "manifest.json"})
 
 	b.fill("Sources", strings.Join([]string{sourceURL("nope"), sourceURL("never")}, "\n"))
 	b.click("Download 2 files as a zip")
@@ -82,7 +80,6 @@ func TestExports_DownloadsZip(t *testing.T) {
 
 func TestExports_ShowsURLs(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("section"), "section.pdf", "x")
@@ -96,7 +93,7 @@ func TestExports_ShowsURLs(t *testing.T) {
 	for _, row := range b.tableRows() {
 		rows = append(rows, regexp.MustCompile(`links/[\w-]{43}/`).ReplaceAllString(row, "links/"))
 	}
-	is.Equal(rows, []string{
+	s.is.Equal(rows, []string{
 		sourceURL("nope") + " not registered", sourceURL("plan") + " " + links + "plan.pdf", sourceURL("nope") + " not registered",
 		sourceURL("section") + " " + links + "section.pdf", sourceURL("plan") + " " + links + "plan.pdf",
 	})
@@ -193,8 +190,7 @@ func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}
 		case <-r.Context().Done():
 		}
 	}))
-	b = openTab(t, s.url+"#/symbols")
-	b.waitText("1 symbol")
+	b = openSymbols(s, "1 symbol")
 	b.click("Folder actions", "Export as zip")
 	return b, returned
 }
@@ -297,7 +293,6 @@ func startSiteOfViewer(t *testing.T) (s *site, viewerURL string, failed *atomic.
 // TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
 func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s, viewerURL, _ := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b := openTab(t, viewerURL)
@@ -308,25 +303,24 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 			body: JSON.stringify({ sourceFileUrl: `+quote(sourceURL("plan"))+` }),
 		}).then(async (response) => [response.status, response.headers.get("Content-Disposition"), response.headers.get("Content-Length"), await response.text()].join("|"), () => "blocked")`)
 	}
-	is.Equal(download(s.url+"api/viewer/exports/download"), `200|attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf|8|the plan`)
+	s.is.Equal(download(s.url+"api/viewer/exports/download"), `200|attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf|8|the plan`)
 
 	other := startSite(t) // allows no origin
 	other.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b.ignoreProblem("has been blocked by CORS policy")
-	is.Equal(download(other.url+"api/viewer/exports/download"), "blocked")
+	s.is.Equal(download(other.url+"api/viewer/exports/download"), "blocked")
 }
 
 // TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer, which
 // outlives a failed download.
 func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s, viewerURL, failed := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
 	b := openTab(t, viewerURL)
 	readme, err := os.ReadFile("../../../README.md")
-	is.NoErr(err)
+	s.is.NoErr(err)
 	_, lines, _ := strings.Cut(string(readme), "```js\n")
 	lines, _, _ = strings.Cut(lines, "```")
 	lines = strings.NewReplacer(
@@ -336,7 +330,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
 	b.waitFor(failed.Load, "the download that fails")
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
-	is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
+	s.is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	equal(b, `document.title`, "A viewer") // the page is still there
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
 )
@@ -20,7 +19,6 @@ const gridIsBlank = `[0.4, 0.8].some((part) => !document.elementFromPoint(innerW
 // in Chromium.
 func TestFirefox_MainFlows(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	var names []string
 	for i := range 150 {
@@ -39,8 +37,8 @@ func TestFirefox_MainFlows(t *testing.T) {
 		equal(b, lowContrast, []string{})
 		return eval[string](b, `getComputedStyle(document.body).backgroundColor`)
 	}
-	is.Equal(ground("dark"), "rgb(23, 21, 19)")
-	is.Equal(ground("light"), "rgb(246, 242, 235)")
+	s.is.Equal(ground("dark"), "rgb(23, 21, 19)")
+	s.is.Equal(ground("light"), "rgb(246, 242, 235)")
 
 	b.click("Keys")
 	b.waitText("1 key")
@@ -61,14 +59,14 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.typeKeys(kb.Enter)
 	b.click("Delete key")
 	b.waitText("apitest deleted.")
-	is.True(!s.accepts(string(s.RawKey)))
+	s.is.True(!s.accepts(string(s.RawKey)))
 
 	b.click("Symbols")
 	b.waitText("150 symbols")
 	b.wait("!(" + gridIsBlank + ")")
 	eval[bool](b, `(scrollTo(0, document.body.scrollHeight), true)`)
 	b.wait(`document.getElementById("tile-150") && !(` + gridIsBlank + `)`)
-	is.True(eval[int](b, `document.querySelectorAll(".tile").length`) < 100)
+	s.is.True(eval[int](b, `document.querySelectorAll(".tile").length`) < 100)
 	b.click("Valve 150")
 	b.waitText("40 × 20")
 	b.click("Previous symbol")
@@ -78,7 +76,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.typeKeys(" " + kb.ArrowRight + " ")
 	b.moveSelectedAndUndo(s, vents)
 	b.waitText("150 symbols")
-	is.Equal(len(s.symbolsIn(vents.ID)), 0)
+	s.is.Equal(len(s.symbolsIn(vents.ID)), 0)
 	b.click("Actions for Valve 150", "Delete…", "Delete symbol")
 	b.waitText("149 symbols")
 
@@ -92,16 +90,16 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.click("Import 1 symbol")
 	b.waitText("1 symbol imported into Fans.")
 	b.click("Folder actions", "Export as zip")
-	is.True(strings.HasPrefix(string(b.downloaded("Fans.zip")), "PK"))
+	s.is.True(strings.HasPrefix(string(b.downloaded("Fans.zip")), "PK"))
 	b.click("Folder actions", "Delete folder…", "Delete folder and 2 symbols")
 	b.wait(`document.getElementById("title").innerText === "Valves"`)
-	is.Equal(len(s.symbolsIn(valves.ID)), 149)
+	s.is.Equal(len(s.symbolsIn(valves.ID)), 149)
 
 	b.click("Exports")
 	b.clickNode(`e2e.field(` + quote("Select "+sourceURL("plan")) + `)`)
 	b.click("Download")
 	b.waitText("plan ä.pdf, 8 B, is in your browser's downloads.")
-	is.Equal(string(b.downloaded("plan ä.pdf")), "the plan")
+	s.is.Equal(string(b.downloaded("plan ä.pdf")), "the plan")
 
 	b.click("API")
 	b.fill("Search operations", "rotate")
@@ -115,7 +113,6 @@ func TestFirefox_MainFlows(t *testing.T) {
 // download.
 func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s, viewerURL, failed := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openFirefox(t, viewerURL)
@@ -124,6 +121,6 @@ func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
 	eval[any](b, download)
 	b.waitFor(failed.Load, "the download that fails")
 	eval[any](b, download)
-	is.Equal(string(b.downloaded("plan.pdf")), "the plan")
+	s.is.Equal(string(b.downloaded("plan.pdf")), "the plan")
 	equal(b, `document.title`, "A viewer")
 }

@@ -33,7 +33,6 @@ func (b *tab) chooseOption(label, text string) {
 
 func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t)
 	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}
 	failing.on.Store(true)
@@ -49,7 +48,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.waitText("2 keys")
 	b.wait(`document.querySelectorAll(".cards .good").length === 4 && document.querySelectorAll(".cards .bad").length === 1`)
 	b.waitText("Version 0.1.0", "1 export", "Server error", "Ready", "Fence: partial")
-	is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
+	s.is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
 	failing.on.Store(false)
 	b.click("Reload")
 	b.waitText("1 folder")
@@ -66,7 +65,6 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 // is sent once the first is shown.
 func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("after") != "" })
 	for i := range 2300 {
 		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{Owner: new(fmt.Sprintf("team-%d", i%4)), Active: new(i%100 != 0)})
@@ -77,7 +75,7 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	equal(b, `document.querySelectorAll("tbody tr").length`, 50)
 	s.send()
 	b.waitText("2,301 keys", "1–50 of 2,301")
-	is.True(eval[int](b, `document.querySelectorAll("*").length`) < 3000)
+	s.is.True(eval[int](b, `document.querySelectorAll("*").length`) < 3000)
 	b.click("Next page")
 	b.waitText("51–100 of 2,301")
 	equal(b, texts(".records .name")+"[0]", "Viewer 2249")
@@ -107,7 +105,7 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	b.waitText("4 keys activated.", "19 of 2,301 keys")
 	b.click("Undo")
 	b.waitText("Undone.", "23 of 2,301 keys")
-	is.True(!s.keyNamed("Viewer 300").Active)
+	s.is.True(!s.keyNamed("Viewer 300").Active)
 	b.click("Delete…")
 	b.waitText("Delete 4 keys?")
 	b.click("Cancel", "Delete…", "Delete 4 keys")
@@ -116,7 +114,6 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 
 func TestKeys_ChangesCanBeUndone(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.createKey("Field tablets", keys.Fields{Active: new(false), ExpiresAt: new(s.Clock.Now().AddDate(0, 0, -2))})
 	b := openKeys(s)
@@ -124,7 +121,7 @@ func TestKeys_ChangesCanBeUndone(t *testing.T) {
 	b.waitText("is deactivated")
 	b.typeKeys("u") // the shortcut
 	b.waitText("Undone.")
-	is.True(s.accepts(string(s.RawKey)))
+	s.is.True(s.accepts(string(s.RawKey)))
 	b.wait(`document.querySelectorAll(".toast").length === 1`)
 	b.click("Dismiss")
 	b.wait(`!document.querySelector(".toast")`)
@@ -135,7 +132,7 @@ func TestKeys_ChangesCanBeUndone(t *testing.T) {
 	b.waitText("Field tablets changed.")
 	b.wait(`e2e.button("Deactivate Field tablets")`)
 	found := s.keyNamed("Field tablets")
-	is.True(found.Active && found.ExpiresAt.After(s.Clock.Now()))
+	s.is.True(found.Active && found.ExpiresAt.After(s.Clock.Now()))
 }
 
 // TestKeys_RowsAreOneTabStop moves with the arrow keys in and between rows.
@@ -190,7 +187,6 @@ func TestPage_ShortcutsAndSkipLink(t *testing.T) {
 
 func TestPage_MissingKeys(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openKeys(s)
@@ -213,7 +209,7 @@ func TestPage_MissingKeys(t *testing.T) {
 	b.wait(`e2e.button("Copied")`)
 	b.click("Done")
 	b.waitText("No folders yet")
-	is.True(s.keyNamed("Console").Active)
+	s.is.True(s.keyNamed("Console").Active)
 
 	b.click("Exports")
 	b.wait(`e2e.field("Sources")`)
@@ -226,7 +222,6 @@ func TestPage_MissingKeys(t *testing.T) {
 // TestSymbols_ManyFoldersScrollByThemselves has more folders than the window shows.
 func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	for i := range 120 {
 		s.folder(fmt.Sprintf("Folder %d", 120-i)) // in reverse
@@ -255,12 +250,11 @@ func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
 	b.waitText("Gate valve moved to Folder 77.", "0 symbols")
 	b.click("Undo")
 	b.waitText("1 symbol\n")
-	is.Equal(len(s.symbolsIn(last.ID)), 1)
+	s.is.Equal(len(s.symbolsIn(last.ID)), 1)
 }
 
 func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "A", "B", "C", "D", "E")
 	vents := s.folder("Vents")
@@ -273,7 +267,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	}
 	b.moveSelectedAndUndo(s, vents)
 	b.waitText("5 symbols")
-	is.Equal(len(s.symbolsIn(valves.ID)), 5)
+	s.is.Equal(len(s.symbolsIn(valves.ID)), 5)
 
 	b.click("B")
 	title := func(want string) {
@@ -289,9 +283,9 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	ground := `getComputedStyle(document.querySelector("dialog .preview")).backgroundColor`
 	light := eval[string](b, ground)
 	b.click("Dark")
-	is.True(eval[string](b, ground) != light)
+	s.is.True(eval[string](b, ground) != light)
 	b.click("Checker")
-	is.True(strings.Contains(eval[string](b, `getComputedStyle(document.querySelector("dialog .preview")).backgroundImage`), "conic"))
+	s.is.True(strings.Contains(eval[string](b, `getComputedStyle(document.querySelector("dialog .preview")).backgroundImage`), "conic"))
 	act := func(action string) {
 		t.Helper()
 		b.click("More actions", action)
@@ -307,14 +301,14 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	eval[bool](b, fmt.Sprintf(`(e2e.field("To folder").value = "%d", true)`, vents.ID))
 	b.click("Copy")
 	b.waitText("A1 copied to Vents.")
-	is.Equal(s.symbolsIn(vents.ID)[0].Name, "A1")
+	s.is.Equal(s.symbolsIn(vents.ID)[0].Name, "A1")
 	act("Delete…")
 	b.click("Delete symbol")
 	title("B") // the next one
 	b.click("Close")
 	b.waitFocus(`document.getElementById("symbol-2")`)
 	_, err := s.Symbols.GetSymbol(t.Context(), 1)
-	is.Equal(err, symbols.ErrSymbolNotFound)
+	s.is.Equal(err, symbols.ErrSymbolNotFound)
 }
 
 func TestSymbols_DroppedZipOpensImport(t *testing.T) {

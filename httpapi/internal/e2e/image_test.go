@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/matryer/is"
-
 	"example.com/canvasback/httpapi"
 )
 
@@ -74,14 +72,13 @@ func hostileImages(target string) map[string]string {
 // a page. The same SVG from a plain server shows that the test would notice.
 func TestImage_HostileImagesDoNothing(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	recorder := new(beacon)
 	target := httptest.NewServer(recorder)
 	defer target.Close()
 	images := hostileImages(target.URL + "/")
 	s := newSite(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })
 	folder, err := s.Symbols.CreateFolder(t.Context(), "hostile")
-	is.NoErr(err)
+	s.is.NoErr(err)
 	mux := http.NewServeMux()
 	mux.Handle("/api/", http.StripPrefix("/api", s.api()))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -105,11 +102,11 @@ func TestImage_HostileImagesDoNothing(t *testing.T) {
 		paths = append(paths, path)
 		b.visit(path)
 		t.Log(name)
-		is.Equal(len(recorder.take()), 0)
+		s.is.Equal(len(recorder.take()), 0)
 	}
 	b.visit(s.url)
 	list, err := json.Marshal(paths)
-	is.NoErr(err)
+	s.is.NoErr(err)
 	eval[bool](b, `Promise.all(`+string(list)+`.flatMap((path) => ["img", "iframe", "object", "embed", "script"].map((tag) => new Promise((done) => {
 		const element = document.createElement(tag);
 		element.onload = element.onerror = done;
@@ -117,6 +114,6 @@ func TestImage_HostileImagesDoNothing(t *testing.T) {
 		element[tag === "object" ? "data" : "src"] = path;
 		document.body.append(element);
 	})))).then(() => new Promise((done) => setTimeout(() => done(true), 100)))`) // 100 ms for what a script would do
-	is.Equal(len(recorder.take()), 0)
+	s.is.Equal(len(recorder.take()), 0)
 	equal(b, `document.title`, "page")
 }

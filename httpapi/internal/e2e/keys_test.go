@@ -30,7 +30,6 @@ func (s *site) accepts(raw string) bool {
 
 func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	b := openTab(t, s.url+"#/keys")
 
@@ -51,21 +50,21 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.click("Create key")
 	b.waitText("Store the key of My <b>viewer</b> now.")
 	raw := eval[string](b, `document.querySelector(".secret code").innerText`)
-	is.True(s.accepts(raw))
-	is.True(strings.Contains(eval[string](b, `document.querySelector("dialog pre").innerText`), "-H 'x-api-key: "+raw+"'"))
+	s.is.True(s.accepts(raw))
+	s.is.True(strings.Contains(eval[string](b, `document.querySelector("dialog pre").innerText`), "-H 'x-api-key: "+raw+"'"))
 	until := s.keyNamed("My <b>viewer</b>").ExpiresAt
-	is.True(until.After(time.Now().Add(89*24*time.Hour)) && until.Before(time.Now().Add(91*24*time.Hour)))
+	s.is.True(until.After(time.Now().Add(89*24*time.Hour)) && until.Before(time.Now().Add(91*24*time.Hour)))
 
 	b.click("Copy key")
 	b.waitText("Copied.")
 	equal(b, `navigator.clipboard.readText()`, raw)
 	b.click("Download .env")
-	is.Equal(string(b.downloaded("canvasback.env")), "# My <b>viewer</b>\nCANVASBACK_URL="+s.url+"api\nCLIENT_API_KEY="+raw+"\n")
+	s.is.Equal(string(b.downloaded("canvasback.env")), "# My <b>viewer</b>\nCANVASBACK_URL="+s.url+"api\nCLIENT_API_KEY="+raw+"\n")
 	b.click("Use it in this console")
 	b.waitText("In use in this console")
 	b.click("Done")
 	b.waitFocus(`document.getElementById("create-key")`)
-	is.True(!strings.Contains(eval[string](b, `document.documentElement.outerHTML`), raw)) // shown once
+	s.is.True(!strings.Contains(eval[string](b, `document.documentElement.outerHTML`), raw)) // shown once
 
 	s.Clock.Set(time.Now())
 	b.click("Symbols") // with the new key
@@ -76,30 +75,30 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.click("Deactivate My <b>viewer</b>")
 	b.waitText("is deactivated")
 	b.wait(`document.activeElement.innerText === "Activate"`)
-	is.True(!s.keyNamed("My <b>viewer</b>").Active)
-	is.True(!s.accepts(raw))
+	s.is.True(!s.keyNamed("My <b>viewer</b>").Active)
+	s.is.True(!s.accepts(raw))
 	b.click("Activate My <b>viewer</b>")
 	b.waitText("is active again")
-	is.True(s.accepts(raw))
+	s.is.True(s.accepts(raw))
 
 	b.rename("More for My <b>viewer</b>", "Rename…", "Kiosk")
 	b.waitFocus(`e2e.button("More for Kiosk")`)
-	is.Equal(s.keyNamed("Kiosk").ExpiresAt, until) // unchanged
+	s.is.Equal(s.keyNamed("Kiosk").ExpiresAt, until) // unchanged
 
 	b.click("More for Kiosk", "Change expiry…", "Never", "Save")
 	b.waitFocus(`e2e.button("More for Kiosk")`)
-	is.True(s.keyNamed("Kiosk").ExpiresAt.IsZero())
+	s.is.True(s.keyNamed("Kiosk").ExpiresAt.IsZero())
 
 	b.click("More for Kiosk", "Change owner and scopes…", "Everything", "Read symbols", "Save")
 	b.waitText("symbols:read")
-	is.Equal(s.keyNamed("Kiosk").Scopes.String(), "symbols:read")
+	s.is.Equal(s.keyNamed("Kiosk").Scopes.String(), "symbols:read")
 
 	b.click("More for Kiosk", "Rotate…")
 	b.waitText("from before the current one stops working immediately")
 	b.click("Rotate key")
 	b.waitText("Key rotated")
-	is.True(!s.accepts(raw))
-	is.True(s.accepts(eval[string](b, `document.querySelector(".secret code").innerText`)))
+	s.is.True(!s.accepts(raw))
+	s.is.True(s.accepts(eval[string](b, `document.querySelector(".secret code").innerText`)))
 	b.click("Copy key")
 	b.wait(`e2e.button("Copied")`)
 	b.click("Done")
@@ -110,13 +109,12 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.waitText("Kiosk deleted.")
 	b.waitFocus(`e2e.button("More for apitest")`) // the neighbor
 	page, err := s.Keys.List(t.Context(), keys.Filter{}, keys.Range{})
-	is.NoErr(err)
-	is.Equal(len(page.Keys), 1)
+	s.is.NoErr(err)
+	s.is.Equal(len(page.Keys), 1)
 }
 
 func TestKeys_ShowStatus(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	for name, fields := range map[string]keys.Fields{
 		"off":     {Active: new(false)},
@@ -135,7 +133,7 @@ func TestKeys_ShowStatus(t *testing.T) {
 		t.Log(name, want)
 		got := eval[string](b, `[...document.querySelectorAll("tbody tr")].find((row) => row.querySelector(".name").innerText === `+quote(name)+`)
 			.querySelector("[data-name=Status]").innerText.trim().split(/\s*\n\s*|\s{2,}/).join(" ")`)
-		is.Equal(got, want)
+		s.is.Equal(got, want)
 	}
 }
 

@@ -73,6 +73,7 @@ func TestLate_LoadingDoesNotBlock(t *testing.T) {
 	b.click("Exports")
 	b.wait(`e2e.field("Sources")`)
 	b.click("Symbols")
+	s.send()
 	b.waitText("Gate valve")
 }
 

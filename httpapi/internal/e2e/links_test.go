@@ -77,7 +77,6 @@ func (w *unreliableWriter) Write(p []byte) (int, error) {
 // loses its connection, then loses another one.
 func TestLinks_BrowserPausesAndResumes(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t)
 	network := &unreliableNetwork{
 		handler: s.handler(), limits: []int64{3 << 20, 3 << 20}, stopped: make(chan struct{}, 9), cut: make(chan struct{}),
@@ -114,18 +113,18 @@ func TestLinks_BrowserPausesAndResumes(t *testing.T) {
 	}
 	content := b.downloaded("canvas-exports.zip")
 	requests := network.received()
-	is.Equal(len(requests), 3)
+	s.is.Equal(len(requests), 3)
 	tag := requests[1].Get("If-Range")
-	is.True(strings.HasPrefix(tag, `"`))
-	is.Equal(requests[2].Get("If-Range"), tag)
-	is.Equal(network.statuses, []int{200, 206, 206})
+	s.is.True(strings.HasPrefix(tag, `"`))
+	s.is.Equal(requests[2].Get("If-Range"), tag)
+	s.is.Equal(network.statuses, []int{200, 206, 206})
 
 	response, err := http.Get(s.server.URL + network.uri)
-	is.NoErr(err)
+	s.is.NoErr(err)
 	defer response.Body.Close()
 	want, err := io.ReadAll(response.Body)
-	is.NoErr(err)
-	is.True(bytes.Equal(content, want))
+	s.is.NoErr(err)
+	s.is.True(bytes.Equal(content, want))
 }
 
 // received returns the headers of the requests for links.

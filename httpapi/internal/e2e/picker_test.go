@@ -167,22 +167,21 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 // TestPicker_FollowsChanges: what others change shows, and what stays keeps its element.
 func TestPicker_FollowsChanges(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startPicker(t)
 	folder := s.folder("Valves", "Ball", "Check")
 	b := openTab(t, s.pageURL)
 	b.wait(inPalette(`options.length === 2 && options.every((one) => one.firstChild.naturalWidth > 0)`))
-	is.True(s.requestsBesidesImages() <= requestsToOpen)
-	is.Equal(s.count("OPTIONS /api/symbol/symbols/"), 0) // for images
+	s.is.True(s.requestsBesidesImages() <= requestsToOpen)
+	s.is.Equal(s.count("OPTIONS /api/symbol/symbols/"), 0) // for images
 	eval[any](b, inPalette(`(window.check = options[1], null)`))
-	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	s.is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
 	gate := s.symbol(folder.ID, "Gate", "image/svg+xml", imageData("Gate", "image/svg+xml", svgImage))
 	b.wait(inPalette(`options.length === 2 && options[1].innerText.trim() === "Gate"`))
 	b.wait(inPalette(`options[0] === check`))
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 40`))
 	redrawn := strings.Replace(svgImage, `width="40"`, `width="50"`, 1)
 	_, err := s.Symbols.UpdateSymbol(t.Context(), gate.ID, symbols.SymbolFields{Data: &redrawn}, symbols.Any)
-	is.NoErr(err)
+	s.is.NoErr(err)
 	b.wait(inPalette(`options[1].firstChild.naturalWidth === 50`))
 	s.folder("Pumps")
 	b.wait(inPalette(`[...root.querySelectorAll("option")].map((one) => one.text).join() === "Pumps,Valves"`))
@@ -216,7 +215,6 @@ func TestPicker_RecoversFromOutages(t *testing.T) {
 // TestPicker_LoadsWhatIsSeen opens a library that is too large to load.
 func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startPicker(t)
 	folder := s.folder("Folder 0")
 	for i := range 1000 {
@@ -230,8 +228,8 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	b.wait(inPalette(`root.querySelector("p").innerText === "200+ symbols"`))
 	equal(b, inPalette(`root.querySelectorAll("option").length`), 1000)
 	b.wait(inPalette(`options[0].firstChild.naturalWidth > 0`))
-	is.True(s.count("/image") < 200)
-	is.True(s.requestsBesidesImages() <= requestsToOpen)
+	s.is.True(s.count("/image") < 200)
+	s.is.True(s.requestsBesidesImages() <= requestsToOpen)
 	b.wait(inPalette(`(root.querySelector("ul").scrollTop = 1e6, root.querySelector("p").innerText === "1,000 symbols")`))
 	b.wait(inPalette(`root.querySelector("ul").scrollTop > 0`))
 	eval[any](b, inPalette(`(root.querySelector("ul").focus(), null)`))
@@ -243,7 +241,6 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 
 func TestPicker_IsAccessible(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	axe := newAxe()
 	s := startPicker(t)
 	s.folder("Valves", "Ball", "Check", strings.Repeat("long name ", 9), strings.Repeat("x", 200))
@@ -253,11 +250,11 @@ func TestPicker_IsAccessible(t *testing.T) {
 	b.wait(placed + ` === "Ball"`)
 	for _, theme := range []string{"light", "dark"} {
 		b.setMedia("prefers-color-scheme", theme)
-		is.Equal(eval[string](b, inPalette(`getComputedStyle(root.host).backgroundColor`)) == "rgb(255, 255, 255)", theme == "light")
+		s.is.Equal(eval[string](b, inPalette(`getComputedStyle(root.host).backgroundColor`)) == "rgb(255, 255, 255)", theme == "light")
 		for _, width := range []int64{1280, 320} {
 			b.resize(width, 700)
 			b.wait(`document.documentElement.scrollWidth <= innerWidth`)
-			is.True(eval[float64](b, inPalette(`root.host.offsetWidth`)) == 320)
+			s.is.True(eval[float64](b, inPalette(`root.host.offsetWidth`)) == 320)
 			axe.check(b, fmt.Sprint(theme, " ", width))
 		}
 	}
@@ -268,7 +265,6 @@ func TestPicker_IsAccessible(t *testing.T) {
 // SDK.
 func TestPicker_AddsStamps(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startPicker(t)
 	s.folder("folder", "Gate valve")
 	s.symbol(1, "A note", "text/plain", "no image, which is skipped")
@@ -288,19 +284,18 @@ func TestPicker_AddsStamps(t *testing.T) {
 		}, createClient({ key: "`+string(s.RawKey)+`" }), 1);
 		return templates.map((t) => t.boundingBox ? [t.description, t.contentType, t.imageAttachmentId, t.boundingBox.width > 0].join() : t);
 	})()`)
-	is.Equal(got, []string{"default", "Gate valve,image/png,attachment 1,true", "Globe valve,image/png,attachment 2,true"})
+	s.is.Equal(got, []string{"default", "Gate valve,image/png,attachment 1,true", "Globe valve,image/png,attachment 2,true"})
 }
 
 // TestPicker_ShownFolderIsDeleted: the palette shows the folder that its select shows then.
 func TestPicker_ShownFolderIsDeleted(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startPicker(t)
 	pumps := s.folder("Pumps", "Centrifugal")
 	s.folder("Valves", "Ball", "Check")
 	b := openTab(t, s.pageURL)
 	b.wait(inPalette(`options.length === 1 && options[0].innerText.trim() === "Centrifugal"`))
-	is.NoErr(s.Symbols.DeleteFolder(t.Context(), pumps.ID, symbols.Any, 0))
+	s.is.NoErr(s.Symbols.DeleteFolder(t.Context(), pumps.ID, symbols.Any, 0))
 	b.wait(inPalette(`root.querySelector("select").selectedOptions[0].text === "Valves"`))
 	b.wait(inPalette(`options.map((one) => one.textContent.trim()).join() === "Ball,Check"`))
 }

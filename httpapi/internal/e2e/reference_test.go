@@ -68,7 +68,6 @@ func (s *site) withDocument(next http.Handler) http.Handler {
 
 func TestReference_ShowsOperations(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t)
 	s.listen(s.withDocument(s.handler()))
 	b := openTab(t, s.url+"#/api")
@@ -88,14 +87,14 @@ func TestReference_ShowsOperations(t *testing.T) {
 		`curl '` + s.url + `api/admin/api-keys' \ -H "x-admin-key: $ADMIN_KEY" \ -H 'Content-Type: application/json' \ -d '{"name":"it'\''s <b>mine</b>"}'`,
 	} {
 		t.Log(want)
-		is.True(strings.Contains(text, want))
+		s.is.True(strings.Contains(text, want))
 	}
 	b.clickNode(`[...document.querySelectorAll(".operation[open] summary")].find((one) => one.innerText === "Example: A quoted name")`)
 	b.waitText(`"name": "it's <b>mine</b>"`)
-	is.True(strings.Contains(show("Import"), `curl '`+s.url+`api/symbol/folders/7/import' \ -H "x-api-key: $CLIENT_KEY" \ -H 'Content-Type: application/zip' \ --data-binary @symbols.zip`))
+	s.is.True(strings.Contains(show("Import"), `curl '`+s.url+`api/symbol/folders/7/import' \ -H "x-api-key: $CLIENT_KEY" \ -H 'Content-Type: application/zip' \ --data-binary @symbols.zip`))
 	text = show("Export")
-	is.True(strings.Contains(text, "Requires x-api-key or x-admin-key."))
-	is.True(strings.Contains(text, `curl -OJ '`+s.url+`api/symbol/folders/7/export' \ -H "x-api-key: $CLIENT_KEY"`))
+	s.is.True(strings.Contains(text, "Requires x-api-key or x-admin-key."))
+	s.is.True(strings.Contains(text, `curl -OJ '`+s.url+`api/symbol/folders/7/export' \ -H "x-api-key: $CLIENT_KEY"`))
 
 	b.click("Copy: With curl")
 	b.waitText("Copied.")

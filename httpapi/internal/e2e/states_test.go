@@ -9,7 +9,6 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
@@ -109,7 +108,6 @@ func TestStates_Failure(t *testing.T) {
 
 func TestStates_RejectedKeys(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	b := openWithClientKey(s, "symbols")
 	b.waitText("No folders yet")
@@ -127,7 +125,7 @@ func TestStates_RejectedKeys(t *testing.T) {
 	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
 	b = openTab(t, disabled.url+"#/keys")
 	b.waitText("No admin key is configured on this server.")
-	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // the page has a form for an admin key
+	s.is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // the page has a form for an admin key
 }
 
 // TestStates_RejectionEndsSelection selects a record before the key is rejected.
@@ -166,12 +164,11 @@ func cookieLogin(o *httpapi.Options) {
 // TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.
 func TestStates_LoginOfTheApplication(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, cookieLogin, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Not logged in as an administrator.")
 	equal(b, `document.querySelector("main strong").innerText`, "Login required")
-	is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // a key would not help
+	s.is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // a key would not help
 
 	eval[string](b, `document.cookie = "session=ann"`)
 	b.click("Retry")
@@ -184,7 +181,7 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 	b.wait(`e2e.button("Copied")`)
 	b.click("Done", "Deactivate By ann")
 	b.waitText("is deactivated")
-	is.True(!s.keyNamed("By ann").Active)
+	s.is.True(!s.keyNamed("By ann").Active)
 
 	b.click("Exports", "Register…")
 	b.fill("Source", sourceURL("plan"))

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/symbols"
 )
@@ -32,7 +31,6 @@ func (b *tab) selectSymbols(ids ...int) {
 
 func TestSymbols_DeletedAreRestored(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Gate valve", "Check valve")
 	before := s.symbolsIn(valves.ID)
@@ -43,9 +41,9 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 		b.click("Undo")
 		b.waitText("Undone.", "4 symbols")
 		after := s.symbolsIn(valves.ID)
-		is.Equal(len(after), len(before))
+		s.is.Equal(len(after), len(before))
 		for i, one := range after {
-			is.Equal([]any{one.ID, one.Name, one.Data}, []any{before[i].ID, before[i].Name, before[i].Data})
+			s.is.Equal([]any{one.ID, one.Name, one.Data}, []any{before[i].ID, before[i].Name, before[i].Data})
 		}
 		b.click("Dismiss")
 		b.waitNoText("Undone.")
@@ -66,7 +64,6 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 
 func TestSymbols_TrashIsShown(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")
@@ -83,7 +80,7 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 	equal(b, texts(".trash b"), []string{"Ball valve", "Gate valve"}) // the latest first
 	b.click("Restore Gate valve")
 	b.waitText("Gate valve restored.", "1 symbol")
-	is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve"})
+	s.is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve"})
 	b.click("Delete Ball valve permanently", "Delete permanently")
 	b.waitText("Ball valve deleted permanently.")
 	b.wait(`!document.querySelector(".trash li")`)
@@ -94,7 +91,6 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 
 func TestSymbols_PictureIsReplaced(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -107,20 +103,20 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	b.waitText("The picture of Gate valve is replaced.")
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 3`)
 	after, data := s.pictureIn(valves.ID, 0)
-	is.Equal([]any{after.ID, after.Name, after.Type}, []any{before.ID, before.Name, "image/png"})
-	is.Equal(data, picture{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
+	s.is.Equal([]any{after.ID, after.Name, after.Type}, []any{before.ID, before.Name, "image/png"})
+	s.is.Equal(data, picture{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
 	b.click("Undo")
 	b.waitText("Undone.")
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 40`)
 	again := s.symbolsIn(valves.ID)[0]
-	is.Equal([]any{again.Type, again.Data}, []any{before.Type, before.Data})
+	s.is.Equal([]any{again.Type, again.Data}, []any{before.Type, before.Data})
 
 	b.dropFiles(`document.getElementById("tile-1")`, path)
 	b.waitText("Replace the picture of Gate valve?")
 	b.clickNode(`e2e.field("Add it as a new symbol instead")`)
 	b.click("Replace")
 	b.waitText("1 symbol added to Valves.", "2 symbols")
-	is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve", "New drawing"})
+	s.is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve", "New drawing"})
 	b.dropFiles(`document.getElementById("tile-1")`, b.writeFile("broken.png", []byte("no image")))
 	b.waitText("The browser cannot decode the image.")
 	b.click("Dismiss")
@@ -135,7 +131,6 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 
 func TestSymbols_TagsAreChanged(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	tags := func() (all []string) {
@@ -151,10 +146,10 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 	b.waitText("Tags of Gate valve changed.")
 	b.click("Actions for Gate valve", "Tags…", "Save")
 	b.wait(`!document.querySelector("dialog")`)
-	is.Equal(tags(), []string{"brass+pumps, centrifugal", ""})
+	s.is.Equal(tags(), []string{"brass+pumps, centrifugal", ""})
 	b.click("Undo")
 	b.waitText("Undone.")
-	is.Equal(tags(), []string{"", ""})
+	s.is.Equal(tags(), []string{"", ""})
 	b.selectSymbols(1, 2)
 	b.waitText("2 symbols selected")
 	for _, change := range []struct{ field, tags, want string }{{"Add", "steel\nbrass", "steel+brass"}, {"Remove", "brass", "steel"}} {
@@ -209,7 +204,6 @@ func TestSymbols_StateIsInTheURL(t *testing.T) {
 // once asks to wait.
 func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t, unprotected)
 	handler := s.handler()
 	var uploads atomic.Int64
@@ -230,13 +224,13 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, paths...)
 	b.waitText("the server asks to wait 1 s")
 	b.waitText("450 symbols added to Valves.", "450 symbols")
-	is.Equal(uploads.Load(), int64(4))
+	s.is.Equal(uploads.Load(), int64(4))
 	list := s.symbolsIn(folder.ID)
-	is.Equal(len(list), 450)
-	is.Equal(list[449].Name, "Välve 449")
+	s.is.Equal(len(list), 450)
+	s.is.Equal(list[449].Name, "Välve 449")
 	b.click("Undo")
 	b.waitText("Undone.", "This folder is empty")
-	is.Equal(len(s.symbolsIn(folder.ID)), 0)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 0)
 }
 
 // TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
@@ -260,21 +254,20 @@ func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 // TestSymbols_ScreenIsLoadedOnDemand loses the code of the screen once.
 func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t, unprotected)
 	handler, failed := failOnce(s.handler(), "/symbols.js")
 	s.listen(handler)
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url)
 	b.waitText("Admin key required")
-	is.True(!failed.Load())
+	s.is.True(!failed.Load())
 	b.click("Symbols")
 	b.waitText("Page error")
 	b.click("Retry")
 	b.waitText("Gate valve")
 	b.click("Overview", "Symbols")
 	b.waitText("Gate valve")
-	is.Equal(b.sent(func(r *network.Request) bool { return strings.Contains(r.URL, "/symbols.js") }), 2)
+	s.is.Equal(b.sent(func(r *network.Request) bool { return strings.Contains(r.URL, "/symbols.js") }), 2)
 }
 
 func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {

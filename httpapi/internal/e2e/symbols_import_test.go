@@ -28,7 +28,6 @@ func archive(t *testing.T, files ...string) []byte {
 
 func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -38,17 +37,17 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.", "__MACOSX/._x")
 	b.waitText("operating system file")
 	b.wait(`[...document.querySelectorAll("dialog .preview img")].filter((image) => image.naturalWidth === 40).length === 2`)
-	is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
 	b.click("Cancel")
 	b.wait(`!document.querySelector("dialog")`)
-	is.Equal(len(s.symbolsIn(folder.ID)), 1)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 1)
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage)))
 	b.click("Import 2 symbols")
 	b.waitText("2 symbols imported into Valves.", "3 symbols")
 	b.wait(`e2e.button("Check valve")`)
-	is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 3)
 
 	b.chooseFiles(chooser, b.writeFile("bad.zip", archive(t, "empty.svg", "", "Good.svg", svgImage)))
 	b.waitText("1 symbol will be added to Valves", "Files that are left out")
@@ -60,16 +59,15 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	b.chooseFiles(chooser, b.writeFile("nothing.zip", archive(t, "__MACOSX/._x", "x")))
 	b.waitText("This file contains no symbols.", "operating system file")
 	b.click("Cancel")
-	is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 3)
 }
 
 func TestSymbols_ExportDownloadsZip(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	s.folder("Valves ä", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")
 	b.click("Folder actions", "Export as zip")
 	b.waitText("Valves ä.zip is in your downloads.")
-	is.Equal(len(b.downloadedNames("Valves ä.zip")), 3) // two files and the manifest
+	s.is.Equal(len(b.downloadedNames("Valves ä.zip")), 3) // two files and the manifest
 }

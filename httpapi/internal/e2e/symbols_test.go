@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -23,10 +22,9 @@ func unprotected(o *httpapi.Options) { o.DangerouslySkipClientKeys = true }
 // A key that lacks a scope is still in use on other screens.
 func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	scopes, err := keys.NewScopes("exports:read")
-	is.NoErr(err)
+	s.is.NoErr(err)
 	s.updateKey(keys.Fields{Scopes: &scopes})
 	b := openSymbols(s, "Client key required")
 	b.wait(`![...document.querySelectorAll("main button")].some((one) => one.innerText === "Show more" && one.offsetParent)`)
@@ -58,7 +56,6 @@ func TestSymbols_FitPhones(t *testing.T) {
 
 func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	b := openSymbols(s, "No folders yet")
 	b.clickNode(`document.querySelector(".notice button")`)
@@ -89,14 +86,13 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.waitText("Valves deleted.")
 	b.waitFocus(`document.getElementById("title")`)
 	list, err := s.Symbols.ListFolders(t.Context(), symbols.Range{})
-	is.NoErr(err)
-	is.Equal(len(list.Folders), 1)
-	is.Equal(list.Folders[0].Name, "Vents & fans")
+	s.is.NoErr(err)
+	s.is.Equal(len(list.Folders), 1)
+	s.is.Equal(list.Folders[0].Name, "Vents & fans")
 }
 
 func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Check valve")
 	pumps := s.folder("Vents")
@@ -113,7 +109,7 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.do(reload)
 	b.waitText("40 × 20") // the URL is kept
 	b.click("Download")
-	is.Equal(string(b.downloaded("Gate valve.svg")), svgImage)
+	s.is.Equal(string(b.downloaded("Gate valve.svg")), svgImage)
 	b.click("Close")
 	b.waitFocus(`document.getElementById("symbol-1")`)
 	equal(b, `location.hash`, "#/symbols/1")
@@ -137,16 +133,16 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 	b.waitText("Globe valve moved to Vents.")
 	b.waitFocus(`document.getElementById("symbol-3")`)
 	b.waitText("4 symbols")
-	is.Equal(s.symbolsIn(pumps.ID)[0].Name, "Globe valve")
+	s.is.Equal(s.symbolsIn(pumps.ID)[0].Name, "Globe valve")
 
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
 	b.waitText("Check valve moved to Vents.", "3 symbols")
-	is.Equal(len(s.symbolsIn(pumps.ID)), 2)
+	s.is.Equal(len(s.symbolsIn(pumps.ID)), 2)
 
 	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
 	b.waitText("Gate valve deleted.")
 	b.waitFocus(`document.getElementById("symbol-4")`)
-	is.Equal(len(s.symbolsIn(valves.ID)), 2)
+	s.is.Equal(len(s.symbolsIn(valves.ID)), 2)
 
 	b.click("Folder actions", "Delete folder…")
 	b.waitText("can be restored from the trash")
@@ -156,7 +152,6 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 
 func TestSymbols_ImagesAreAdded(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	other := s.folder("Vents")
@@ -171,18 +166,18 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 
 	for i, want := range []picture{{"two by one", "image/png", pngImage(2, 1), 2, 1}, {"unsized", "image/svg+xml", []byte(unsized), 24, 12}} {
 		symbol, got := s.pictureIn(folder.ID, i)
-		is.Equal(got, want)
-		is.Equal(symbol.Name, want.Name)
-		is.Equal(symbol.Type, want.Type)
+		s.is.Equal(got, want)
+		s.is.Equal(symbol.Name, want.Name)
+		s.is.Equal(symbol.Type, want.Type)
 	}
 
 	b.dropFiles(`document.querySelector(".grid")`, t.TempDir(), b.writeFile("dropped.png", pngImage(3, 3))) // a directory cannot be read
 	b.waitText("Adding to Valves: 1 of 2 left out", "3 symbols")
 	b.dropFiles(`document.getElementById("folder-2")`, b.writeFile("elsewhere.png", pngImage(3, 3)))
 	b.waitText("1 symbol added to Vents.")
-	is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
+	s.is.Equal(s.symbolsIn(other.ID)[0].Name, "elsewhere")
 	b.dropFilesAt(b.pointOf("clickPoint", `document.querySelector(".bar")`), b.writeFile("nowhere.png", pngImage(3, 3))) // ignored
-	is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 3)
 	b.click("Vents")
 	b.waitText("elsewhere")
 }
@@ -211,7 +206,6 @@ func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 // TestSymbols_ReportsConcurrentChange changes symbols that the page shows.
 func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := newSite(t, unprotected)
 	var mu sync.Mutex
 	var conditions []string
@@ -229,13 +223,13 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	folder := s.folder("Valves", "Gate valve", "Ball valve")
 	rename := func(id int64, name string) {
 		_, err := s.Symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any)
-		is.NoErr(err)
+		s.is.NoErr(err)
 	}
 	setTags := func(list ...string) {
 		tags, err := symbols.NewTags(list...)
-		is.NoErr(err)
+		s.is.NoErr(err)
 		_, err = s.Symbols.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Tags: &tags}, symbols.Any)
-		is.NoErr(err)
+		s.is.NoErr(err)
 	}
 	b := openSymbols(s, "2 symbols")
 
@@ -244,7 +238,7 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	b.waitText("Changed by someone else", "Slide valve\tDeleted")
 	b.click("Keep theirs")
 	b.wait(`e2e.button("Slide valve")`)
-	is.Equal(len(s.symbolsIn(folder.ID)), 2)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 2)
 
 	beforeChange = func() {
 		beforeChange = func() {}
@@ -277,25 +271,24 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	b.waitText("Keep which change?", "steel")
 	b.click("Keep theirs")
 	b.waitNoText("Keep which change?")
-	is.Equal(s.symbolsIn(folder.ID)[0].Tags.List(), []string{"steel"})
+	s.is.Equal(s.symbolsIn(folder.ID)[0].Tags.List(), []string{"steel"})
 
-	is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	s.is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
 	b.click("Actions for Fourth valve", "Delete…", "Delete symbol")
 	b.waitText("No such symbol.")
 	b.click("Cancel")
 	b.waitText("1 symbol")
 	mu.Lock()
 	defer mu.Unlock()
-	is.Equal(len(conditions), 7) // a change found by the GET is not sent
+	s.is.Equal(len(conditions), 7) // a change found by the GET is not sent
 	for _, condition := range conditions {
-		is.True(strings.HasPrefix(condition, `"`))
+		s.is.True(strings.HasPrefix(condition, `"`))
 	}
 }
 
 // TestSymbols_DoNotRunScripts has symbols with scripts in every place.
 func TestSymbols_DoNotRunScripts(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Scripts")
 	script := `<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xhtml" width="40" height="20" onload="top.ran=1">` +
@@ -325,7 +318,7 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 	b := openTab(t, s.url+"#/symbols/1")
 	b.waitText("14 symbols")
 	b.wait(`[...document.querySelectorAll(".preview")].every((plate) => plate.childNodes.length && (!plate.querySelector("img") || plate.querySelector("img").complete))`)
-	is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown
+	s.is.True(eval[int](b, `document.querySelectorAll(".preview img").length`) >= 4) // drawings are shown
 	names := eval[[]string](b, `[...document.querySelectorAll(".tile .name")].map((node) => node.innerText)`)
 	for _, name := range names {
 		b.click(name)
@@ -374,7 +367,6 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 
 func TestSymbols_RendersThousandsLazily(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	folder := s.folder("Many")
 	for i := range 2000 {
@@ -390,8 +382,8 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 				done([shown.length, document.querySelectorAll(".tile").length]);
 			}));
 		})`)
-		is.True(got[0] >= 5)
-		is.True(got[1] < 150)
+		s.is.True(got[0] >= 5)
+		s.is.True(got[1] < 150)
 		b.wait(`[...document.querySelectorAll(".preview")].filter((plate) => plate.getBoundingClientRect().bottom > 0 && plate.getBoundingClientRect().top < innerHeight).every((plate) => plate.querySelector("img"))`)
 	}
 	// While the page is scrolled, at most one picture begins to load in a frame.
@@ -406,7 +398,7 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 		const before = document.querySelectorAll(".preview img").length;
 		look(50);
 	})`)
-	is.True(pictures <= 50)
+	s.is.True(pictures <= 50)
 	b.fill("Filter by name or type", "Symbol 1999")
 	b.waitText("1 of 2,000 symbols")
 	b.click("Actions for Symbol 1999", "Delete…", "Delete symbol")
@@ -434,7 +426,6 @@ func TestSymbols_LinkReplacesOpenSymbol(t *testing.T) {
 
 func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "GATE")
 	pumps := s.folder("Vents", "Pump", "Tailgate 100%")
@@ -453,7 +444,7 @@ func TestSymbols_AreFoundInAllFolders(t *testing.T) {
 	b.drag(`document.getElementById("symbol-3")`, `document.getElementById("folder-2")`)
 	b.waitText("Gateway moved to Vents.")
 	b.wait(`document.querySelector("#tile-3 .hint").innerText === "Vents"`)
-	is.Equal(len(s.symbolsIn(pumps.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(pumps.ID)), 3)
 	b.click("Actions for Gateway", "Delete…", "Delete symbol")
 	b.waitText("2 symbols")
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
@@ -16,7 +15,6 @@ import (
 // TestUsage_IsDrawn uses a key on three days.
 func TestUsage_IsDrawn(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	const name = "Viewer of the plant in Hamburg"
 	s.updateKey(keys.Fields{Name: new(name), Owner: new("team-1")})
@@ -26,7 +24,7 @@ func TestUsage_IsDrawn(t *testing.T) {
 		}
 		s.countUses(func() {
 			for range requests {
-				is.True(s.accepts(string(s.RawKey)))
+				s.is.True(s.accepts(string(s.RawKey)))
 			}
 		})
 	}
@@ -56,7 +54,6 @@ func TestUsage_IsDrawn(t *testing.T) {
 // TestKeys_ManyAreChangedByOneRequest counts the requests that change keys.
 func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	for i := range 24 {
 		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{})
@@ -81,14 +78,14 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	b.clickSelection("Deactivate") // so many are confirmed
 	b.waitText("Deactivate 24 keys?", "Clients that use them are rejected from then on.")
 	b.click("Cancel")
-	is.Equal(all(active), 24)
+	s.is.Equal(all(active), 24)
 	b.clickSelection("Deactivate")
 	b.click("Deactivate 24 keys")
 	b.waitText("24 keys deactivated.")
-	is.Equal([]int{changes(), all(active)}, []int{1, 0})
+	s.is.Equal([]int{changes(), all(active)}, []int{1, 0})
 	b.click("Undo")
 	b.waitText("Undone.")
-	is.Equal([]int{changes(), all(active)}, []int{2, 24})
+	s.is.Equal([]int{changes(), all(active)}, []int{2, 24})
 
 	b.clickSelection("Change…")
 	b.waitText("Change 24 keys")
@@ -103,8 +100,8 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	})()`)
 	b.clickNode(`document.querySelector("dialog footer .main, dialog footer [type=submit]")`)
 	b.waitText("24 keys changed.")
-	is.Equal(all(func(key keys.Key) bool { return key.Owner == "team-9" }), 24)
-	is.Equal(changes(), 3)
+	s.is.Equal(all(func(key keys.Key) bool { return key.Owner == "team-9" }), 24)
+	s.is.Equal(changes(), 3)
 
 	b.fill("Search by name, owner, id or scope", "viewer 2")
 	b.waitText("24 keys selected, 19 of them not in this list")
@@ -113,7 +110,6 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 // TestKeys_ReportsConcurrentChange changes a key that the page shows.
 func TestKeys_ReportsConcurrentChange(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	s := startSite(t)
 	b := openKeys(s)
 	b.wait(`e2e.button("Deactivate apitest")`)
@@ -122,16 +118,16 @@ func TestKeys_ReportsConcurrentChange(t *testing.T) {
 	b.waitText("Changed by someone else", "Renamed by Bob\tRenamed by Ann")
 	b.click("Use mine")
 	b.waitText("Renamed by Ann changed.")
-	is.Equal(s.keyNamed("Renamed by Ann").ID, key.ID)
+	s.is.Equal(s.keyNamed("Renamed by Ann").ID, key.ID)
 
 	_, err := s.Keys.Update(t.Context(), key.ID, inactive)
-	is.NoErr(err)
+	s.is.NoErr(err)
 	b.click("Deactivate Renamed by Ann") // without a dialog
 	b.waitText("Keep which change?")
 	b.click("Keep theirs")
 	b.wait(`e2e.button("Activate Renamed by Ann")`)
 	_, err = s.Keys.Rotate(t.Context(), key.ID, 0)
-	is.NoErr(err)
+	s.is.NoErr(err)
 	b.click("More for Renamed by Ann", "Rotate…", "Rotate key")
 	b.waitText("Changed by someone else", "A new one")
 	b.click("Keep theirs", "More for Renamed by Ann", "Delete…", "Delete key")
