@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"math"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/storage/postgres/pgtest"
 )
 
 // waitForLease waits until s has a lease.
@@ -133,48 +131,30 @@ func BenchmarkVerify(b *testing.B) {
 // BenchmarkVerify_Uncached compares a check that reads the store with that read
 // alone.
 func BenchmarkVerify_Uncached(b *testing.B) {
-	for name, open := range map[string]func(testing.TB) keys.Store{
-		"memory":   func(testing.TB) keys.Store { return memory.New().Keys() },
-		"sqlite":   func(tb testing.TB) keys.Store { return openSQLite(tb, filepath.Join(tb.TempDir(), "keys.db")) },
-		"postgres": func(tb testing.TB) keys.Store { return openPostgres(tb, pgtest.Database(tb)) },
-	} {
+	for name, open := range openers {
 		b.Run(name, func(b *testing.B) {
-			is := is.New(b)
 			store := open(b)
 			s := newService(b, store, nil) // not running
 			issued := issue(b, s, keys.Fields{})
-			// Alternating calls see the same load of the machine.
-			var read, check time.Duration
-			for b.Loop() {
-				start := time.Now()
-				_, err := store.Find(b.Context(), issued.Key.Digest)
-				middle := time.Now()
-				_, err2 := s.Verify(b.Context(), string(issued.Raw))
-				read += middle.Sub(start)
-				check += time.Since(middle)
-				is.NoErr(err)
-				is.NoErr(err2)
-			}
-			b.ReportMetric(float64(check)/float64(read), "x-read")
+			compareWithRead(b, s, store, []keys.Key{issued.Key}, []string{string(issued.Raw)})
 		})
 	}
 }
 
-// BenchmarkVerify_LastUsed counts the store calls of 100,000 checks.
-func BenchmarkVerify_LastUsed(b *testing.B) {
+// compareWithRead reports the duration of checks in proportion to that of reads of the store.
+// Alternating calls see the same load of the machine.
+func compareWithRead(b *testing.B, s *keys.Service, store keys.Store, list []keys.Key, raws []string) {
 	is := is.New(b)
-	for b.Loop() {
-		store := newHookedStore()
-		s := startService(b, store, nil)
-		raw := string(issue(b, s, keys.Fields{}).Raw)
-		waitForLease(s)
+	var read, check time.Duration
+	for i := 0; b.Loop(); i++ {
 		start := time.Now()
-		for range 100_000 {
-			_, err := s.Verify(b.Context(), raw)
-			is.NoErr(err)
-		}
-		flushes := 1 + int(time.Since(start)/defaultFlushInterval)
-		b.ReportMetric(float64(store.touches.Load())/float64(flushes), "writes/flush")
-		b.ReportMetric(float64(store.finds.Load()), "reads")
+		_, err := store.Find(b.Context(), list[i%len(list)].Digest)
+		middle := time.Now()
+		_, err2 := s.Verify(b.Context(), raws[i%len(list)])
+		read += middle.Sub(start)
+		check += time.Since(middle)
+		is.NoErr(err)
+		is.NoErr(err2)
 	}
+	b.ReportMetric(float64(check)/float64(read), "x-read")
 }

@@ -1,15 +1,11 @@
 package keys_test
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
@@ -61,6 +57,7 @@ func openSQLite(tb testing.TB, file string) keys.Store {
 
 // openers open an empty store of each database.
 var openers = map[string]func(testing.TB) keys.Store{
+	"memory":   func(testing.TB) keys.Store { return memory.New().Keys() },
 	"sqlite":   func(tb testing.TB) keys.Store { return openSQLite(tb, filepath.Join(tb.TempDir(), "keys.db")) },
 	"postgres": func(tb testing.TB) keys.Store { return openPostgres(tb, pgtest.Database(tb)) },
 }
@@ -73,97 +70,12 @@ func fill(tb testing.TB, store keys.Store, list []keys.Key) {
 	}
 }
 
-// countingStore counts reads of keys.
-type countingStore struct {
-	keys.Store
-	finds atomic.Int64
-}
-
-func (s *countingStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	s.finds.Add(1)
-	return s.Store.Find(ctx, digest)
-}
-
-// changeKeys changes random keys of a store at a rate per second until ctx ends.
-// Every other change creates a key. It returns the number of changes.
-func changeKeys(ctx context.Context, store keys.Store, count, rate int) (changes int) {
-	if rate == 0 {
-		return 0
-	}
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return changes
-		case <-ticker.C:
-		}
-		var err error
-		if changes%2 == 0 {
-			_, err = store.Insert(ctx, randomKey())
-		} else {
-			_, err = updateKey(ctx, store, 1+rand.Int64N(int64(count)), func(key *keys.Key) error {
-				key.ExpiresAt = time.Now().Add(time.Hour + rand.N(time.Hour))
-				return nil
-			})
-		}
-		if err == nil {
-			changes++
-		}
-	}
-}
-
 func randomKey() keys.Key {
 	key := keys.Key{Name: "key", Active: true, CreatedAt: testTime, UpdatedAt: testTime}
 	for i := range key.Digest {
 		key.Digest[i] = byte(rand.Uint32())
 	}
 	return key
-}
-
-// BenchmarkVerify_WhileKeysChange checks 5,000 keys while another process changes
-// keys. It reports the rate of checks relative to that without changes, and the
-// reads of the store per change.
-func BenchmarkVerify_WhileKeysChange(b *testing.B) {
-	const count = 5000
-	list, raws := issueMany(b, count)
-	store := openers["postgres"](b)
-	fill(b, store, list)
-	var undisturbed float64
-	for _, rate := range []int{0, 1, 10, 100} {
-		b.Run(fmt.Sprintf("%d per second", rate), func(b *testing.B) {
-			is := is.New(b)
-			counting := &countingStore{Store: store}
-			s := startService(b, counting, nil)
-			waitForLease(s)
-			verifyAll := func() {
-				for _, raw := range raws {
-					_, err := s.Verify(b.Context(), raw)
-					is.NoErr(err)
-				}
-			}
-			verifyAll()
-			counting.finds.Store(0)
-			ctx, cancel := context.WithCancel(b.Context())
-			defer cancel()
-			changed := make(chan int)
-			go func() { changed <- changeKeys(ctx, store, count, rate) }()
-			checks := 0
-			for b.Loop() {
-				_, err := s.Verify(b.Context(), raws[checks%count])
-				is.NoErr(err)
-				checks++
-			}
-			checksPerSecond := float64(checks) / b.Elapsed().Seconds()
-			cancel()
-			changes := <-changed
-			if rate == 0 {
-				undisturbed = checksPerSecond
-			}
-			b.ReportMetric(checksPerSecond/undisturbed, "x-undisturbed")
-			b.ReportMetric(float64(counting.finds.Load())/float64(max(changes, 1)), "reads/change")
-		})
-	}
 }
 
 // BenchmarkVerify_MoreKeysThanCache checks 100,000 keys in turn, of which the
@@ -185,21 +97,7 @@ func BenchmarkVerify_MoreKeysThanCache(b *testing.B) {
 				_, err := s.Verify(b.Context(), raw)
 				is.NoErr(err)
 			}
-			// Alternating calls see the same load of the machine.
-			var read, check time.Duration
-			i := 0
-			for b.Loop() {
-				start := time.Now()
-				_, err := store.Find(b.Context(), list[i%len(list)].Digest)
-				middle := time.Now()
-				_, err2 := s.Verify(b.Context(), raws[i%len(list)])
-				read += middle.Sub(start)
-				check += time.Since(middle)
-				is.NoErr(err)
-				is.NoErr(err2)
-				i++
-			}
-			b.ReportMetric(float64(check)/float64(read), "x-read")
+			compareWithRead(b, s, store, list, raws)
 		})
 	}
 }
