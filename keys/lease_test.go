@@ -238,18 +238,6 @@ func TestLease_IsWaitedForByRepeatedRevocation(t *testing.T) {
 	}
 }
 
-func TestLease_SeesChangesOfOtherProcessesAtRenewal(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		other := newService(t, store, nil)
-		issued := issue(t, other, keys.Fields{Active: new(false)})
-		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
-		update(t, other, 1, keys.Fields{Active: new(true)})
-		time.Sleep(defaultLease / 5)
-		synctest.Wait()
-		is.NoErr(verify(t, s, issued.Raw))
-	})
-}
-
 func TestLease_IsNotRenewedWithoutChecks(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
