@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"example.com/canvasback/exports"
@@ -134,6 +135,10 @@ func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, erro
 	return key, c.checkLinkTenant(&key, tenant)
 }
 
+// scriptType matches the media types of scripts. A page of this origin whose policy is
+// script-src 'self' must not run a file that a client has registered.
+var scriptType = regexp.MustCompile(`(?i)/(x-)?(java|ecma|j|live)script`)
+
 func (c *call) sendLink(link *exports.Link) error {
 	skipped, err := linkserve.Serve(&c.w, c.r, link, linkserve.Options{
 		CheckKey: func() error {
@@ -142,10 +147,14 @@ func (c *call) sendLink(link *exports.Link) error {
 		},
 		StoreTimeout: c.api.options.Limits.StoreTimeout,
 		Describe: func(header http.Header, l *exports.Link) {
-			header.Set("Content-Type", "application/zip")
+			mediaType := "application/zip"
 			if !l.Zip {
-				header.Set("Content-Type", downloadContentType(l.Type))
+				mediaType = downloadContentType(l.Type)
 			}
+			if scriptType.MatchString(mediaType) {
+				mediaType = "application/octet-stream"
+			}
+			header.Set("Content-Type", mediaType)
 			header.Set("Content-Disposition", filename.Disposition("attachment", l.FileName))
 		},
 		OnContent: func(l *exports.Link) {

@@ -164,6 +164,14 @@ func TestLinks_SingleFile(t *testing.T) {
 	is.Equal(string(l.send("GET", path, "", "Range", "bytes=7-20").want(206).body), largeContent[7:21])
 	is.Equal(l.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // registering and creating
 
+	for name, want := range map[string]string{ // no page runs a link
+		"a.js": "application/octet-stream", "a.mjs": "application/octet-stream", "a.ps": "application/postscript",
+	} {
+		l.add(name, smallContent)
+		_, path := l.create(exportBody(name))
+		is.Equal(l.send("GET", path, "").want(200).header.Get("Content-Type"), want)
+	}
+
 	l.add("empty", "")
 	_, path = l.create(exportBody("empty"))
 	is.Equal(len(l.send("GET", path, "").want(200).body), 0)
