@@ -19,7 +19,7 @@ import (
 //	WriteTimeout       6m      downloads extend it while data flows
 //	IdleTimeout        2m
 //	MaxHeaderBytes     64 KiB
-//	HTTP2              receive buffers of 256 KiB, WriteByteTimeout 1m
+//	HTTP2              100 streams, receive buffers of 256 KiB, WriteByteTimeout 1m
 //
 // It adds [ConnContext] to the ConnContext of s, and makes [http.Server.Shutdown] end
 // streams of changes at once. The API itself ends a request whose
@@ -31,6 +31,7 @@ func ConfigureServer(s *http.Server) {
 	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
 	s.MaxHeaderBytes = cmp.Or(s.MaxHeaderBytes, 64<<10)
 	s.HTTP2 = cmp.Or(s.HTTP2, new(http.HTTP2Config))
+	s.HTTP2.MaxConcurrentStreams = cmp.Or(s.HTTP2.MaxConcurrentStreams, 100) // each has a header of MaxHeaderBytes
 	s.HTTP2.MaxReceiveBufferPerConnection = cmp.Or(s.HTTP2.MaxReceiveBufferPerConnection, 256<<10)
 	s.HTTP2.MaxReceiveBufferPerStream = cmp.Or(s.HTTP2.MaxReceiveBufferPerStream, 256<<10)
 	s.HTTP2.WriteByteTimeout = cmp.Or(s.HTTP2.WriteByteTimeout, time.Minute) // deadlines of a stream do not end a write to its connection
