@@ -16,6 +16,10 @@ const (
 	flushTimeout = 5 * time.Second
 	flushSize    = 1000
 
+	// countTimeout bounds the write of uses before a change of their keys, which must not
+	// take the time of the change.
+	countTimeout = time.Second
+
 	// idleTime is how long an unused use is kept. No entry of the cache has it
 	// any more, because an entry is served for maxEntryAge after get was called.
 	idleTime = 2 * maxEntryAge
@@ -110,14 +114,14 @@ type uses struct {
 	mu   sync.Mutex
 	byID map[useID]*use
 
-	writing sync.Mutex // by write: two would write the same uses
+	writing chan struct{} // holds an element during write: two would write the same uses
 
 	usageDays int64     // that are kept
 	nextPrune time.Time // used by flushLoop only
 }
 
 func newUses(store Store, now func() time.Time, usageDays int) *uses {
-	return &uses{store: store, now: now, byID: make(map[useID]*use), usageDays: int64(usageDays)}
+	return &uses{store: store, now: now, byID: make(map[useID]*use), writing: make(chan struct{}, 1), usageDays: int64(usageDays)}
 }
 
 // get returns the use of a key, which it adds if necessary.
@@ -190,10 +194,14 @@ func (u *uses) flush(ctx context.Context, ids []int64) (err error) {
 }
 
 func (u *uses) write(ctx context.Context, list []*use) error {
-	u.writing.Lock()
-	defer u.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
+	select {
+	case u.writing <- struct{}{}:
+		defer func() { <-u.writing }()
+	case <-ctx.Done():
+		return storeError("touch keys", ctx.Err())
+	}
 	unwritten := make([]Use, len(list))
 	for i, use := range list {
 		unwritten[i] = use.unwritten()

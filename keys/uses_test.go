@@ -90,6 +90,29 @@ func TestRun_StoppedDuringFlushCountsOnce(t *testing.T) {
 	})
 }
 
+// TestDelete_DoesNotWaitForUsesOfOtherKeys deletes a key while the uses of another one cannot
+// be written, for example because a transaction has locked its row.
+func TestDelete_DoesNotWaitForUsesOfOtherKeys(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		locked, other := issue(t, s, keys.Fields{}), issue(t, s, keys.Fields{})
+		store.touch.set(func(ctx context.Context, _ func() (struct{}, error)) (struct{}, error) {
+			<-ctx.Done()
+			return struct{}{}, ctx.Err()
+		})
+		is.NoErr(verify(t, s, locked.Raw))
+		time.Sleep(defaultFlushInterval + time.Millisecond) // Run writes the use
+		is.NoErr(verify(t, s, other.Raw))
+		const storeTimeout = 4 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), storeTimeout)
+		defer cancel()
+		began := time.Now()
+		is.NoErr(s.Delete(ctx, other.Key.ID))
+		is.True(time.Since(began) < storeTimeout)
+		is.True(errors.Is(verify(t, s, other.Raw), keys.ErrUnknown))
+		store.touch.set(nil)
+	})
+}
+
 // TestUsage_IsKeptForDays uses a key once a day.
 func TestUsage_IsKeptForDays(t *testing.T) {
 	testRunning(t, keys.Options{UsageDays: 3, FlushInterval: time.Hour}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
