@@ -75,7 +75,11 @@ func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // whatever the role has
+		if _, err := tx.Exec(ctx, `
+			SELECT set_config(name, '0', true) -- whatever the role has; the second is of PostgreSQL 17
+			FROM pg_settings
+			WHERE name IN ('statement_timeout', 'transaction_timeout')`,
+		); err != nil {
 			return err
 		}
 		if err := lockSchema(ctx, tx, schema); err != nil {

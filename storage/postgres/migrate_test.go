@@ -152,7 +152,7 @@ func migrateTo(t *testing.T, pool *pgxpool.Pool, n int) {
 }
 
 // TestMigrate_WaitsWithoutBlocking migrates during a backup: reads of other processes must
-// not wait behind a migration that waits. The statement_timeout of the role does not matter.
+// not wait behind a migration that waits. The timeouts of the role do not matter.
 func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -161,7 +161,11 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	migrateTo(t, pool, 16)
 	dump := begin(t, pool, `LOCK TABLE canvasback_symbols, canvasback_folders IN ACCESS SHARE MODE`)
 	var log bytes.Buffer
-	db := must(postgres.New(connect(t, dsn+"&statement_timeout=1000"), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+	timeouts := "&statement_timeout=1000"
+	if count(t, pool, `SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'`) > 0 {
+		timeouts += "&transaction_timeout=1000"
+	}
+	db := must(postgres.New(connect(t, dsn+timeouts), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
 	done := make(chan error, 1)
 	go func() { done <- db.Migrate(t.Context()) }()
 	for waiting(t, pool)() == 0 {
