@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -140,7 +139,7 @@ func (b *Batch) complete(entry *zipstream.Entry) error {
 // Validator is then compared instead of the CRC.
 func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	download := b.file.File.Download
-	if _, ok := download.Body.(*os.File); !ok {
+	if !download.isLocal() {
 		checksum := crc32.NewIEEE()
 		err := z.AddStored(entry, io.TeeReader(b.file.Content(), checksum))
 		if err == nil && checksum.Sum32() != entry.CRC {
@@ -191,7 +190,7 @@ func (f batchFile) Length() int64              { return f.Size }
 
 // CanIdle reports whether the file is local or can be resumed by its strong ETag.
 func (f batchFile) CanIdle() bool {
-	return f.local || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
+	return f.isLocal() || f.ETag != "" && !strings.HasPrefix(f.ETag, "W/")
 }
 
 // OpenBatch starts to open the files of the items that [Service.FindBatch] has

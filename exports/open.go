@@ -20,7 +20,6 @@ import (
 // caller must close it. It is not safe for concurrent use.
 type Download struct {
 	File
-	local  bool            // Body is an *os.File, or was
 	fact   *filefacts.Fact // nil if the file has no Validator
 	cancel context.CancelCauseFunc
 }
@@ -41,17 +40,22 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 		return nil, err
 	}
 	download := &Download{File: *file, cancel: cancel}
-	_, download.local = file.Body.(*os.File)
 	download.fact = s.fact(export.ExportedURL, file)
 	download.Name = deliveryName(export, file)
 	return download, nil
+}
+
+// isLocal reports whether the kernel can send the file. Prefetch keeps that.
+func (d *Download) isLocal() bool {
+	_, ok := d.Body.(*os.File)
+	return ok
 }
 
 // Prefetch buffers up to n bytes of the file, at most 1 MiB, so that an early failure can still
 // be reported with a status code. It waits at most two seconds plus one Read. The
 // error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
 func (d *Download) Prefetch(n int) error {
-	if _, local := d.Body.(*os.File); local {
+	if d.isLocal() {
 		return nil
 	}
 	prefix := make([]byte, min(max(n, 0), 1<<20))
