@@ -325,7 +325,7 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 // countUses writes the uses of keys before these are deleted or get another owner. An error
 // does not prevent that: uses must not keep a key alive.
 func (s *Service) countUses(ctx context.Context, ids []int64) {
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // the rest of its time is for the change
 	defer cancel()
 	if err := s.uses.flush(ctx, ids); err != nil {
 		s.options.Logger.WarnContext(ctx, "key uses not written before a change", "error", err)

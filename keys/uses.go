@@ -16,10 +16,6 @@ const (
 	flushTimeout = 5 * time.Second
 	flushSize    = 1000
 
-	// countTimeout bounds the write of uses before a change of their keys, which must not
-	// take the time of the change.
-	countTimeout = time.Second
-
 	// idleTime is how long an unused use is kept. No entry of the cache has it
 	// any more, because an entry is served for maxEntryAge after get was called.
 	idleTime = 2 * maxEntryAge
