@@ -30,9 +30,8 @@ type API struct {
 	prefix      string // with a slash before it, or empty
 	mux         *http.ServeMux
 
-	warnBuffered    func() // logs once
-	warnUntimed     func() // logs once
-	loadSearchIndex func() // begins once, in the background
+	warnOnce        *sync.Once // of a ResponseWriter
+	loadSearchIndex func()     // begins once, in the background
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other
@@ -70,13 +69,8 @@ func New(options *Options) (*API, error) {
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
 		refusals:    &refusals{parked: make(chan struct{}, 1000)},
 		cors:        slices.Clone(opts.AllowedOrigins),
+		warnOnce:    new(sync.Once),
 	}
-	a.warnBuffered = sync.OnceFunc(func() {
-		a.options.Logger.Warn("downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler")
-	})
-	a.warnUntimed = sync.OnceFunc(func() {
-		a.options.Logger.Warn("downloads end with the WriteTimeout of the server: the ResponseWriter cannot set deadlines, as behind middleware without Unwrap")
-	})
 	a.loadSearchIndex = sync.OnceFunc(func() {
 		if a.options.Symbols != nil {
 			go a.loadIndex()

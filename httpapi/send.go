@@ -193,11 +193,8 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 // It sends the header at once if the request has taken long, such as to open a file: the
 // server would buffer it with 4 KiB of the body.
 func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
-	switch {
-	case stream.Buffers(w):
-		c.api.warnBuffered()
-	case stream.Untimed(w, c.r):
-		c.api.warnUntimed()
+	if text := stream.Warning(w, c.r); text != "" {
+		c.api.warnOnce.Do(func() { c.api.options.Logger.Warn(text) })
 	}
 	out := stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
 	if time.Since(c.start) > 500*time.Millisecond {

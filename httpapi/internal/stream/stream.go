@@ -81,19 +81,20 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Buffers reports whether w probably holds the response in memory, like that of
-// [http.TimeoutHandler]: it can neither flush nor set deadlines.
-func Buffers(w http.ResponseWriter) bool {
+// Warning returns what is wrong with a Writer of w, which cannot set deadlines: it probably
+// holds the response in memory, or the server's WriteTimeout ends it. It is empty otherwise.
+func Warning(w http.ResponseWriter, r *http.Request) string {
 	w = Innermost(w)
 	_, deadlines := w.(interface{ SetWriteDeadline(time.Time) error })
-	return !deadlines && !canFlush(w)
-}
-
-// Untimed reports whether the timeout of a Writer of w has no effect, but the WriteTimeout of
-// the server has: w is that of a middleware, and hides the deadlines of the server.
-func Untimed(w http.ResponseWriter, r *http.Request) bool {
-	_, deadlines := Innermost(w).(interface{ SetWriteDeadline(time.Time) error })
-	return !deadlines && http1Conn(r) == nil && r.Context().Value(http.ServerContextKey) != nil
+	switch {
+	case deadlines:
+		return ""
+	case !canFlush(w):
+		return "downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler"
+	case http1Conn(r) == nil && r.Context().Value(http.ServerContextKey) != nil:
+		return "downloads end with the WriteTimeout of the server: the ResponseWriter cannot set deadlines, as behind middleware without Unwrap"
+	}
+	return ""
 }
 
 func canFlush(w http.ResponseWriter) bool {
