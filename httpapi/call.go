@@ -123,6 +123,13 @@ func (c *call) pathID() (int64, error) {
 	return id, nil
 }
 
+// client identifies whom a request counts for: its client key, or the network of its
+// client IP if it has none.
+type client struct {
+	keyID int64
+	ip    string
+}
+
 func (c *call) client() client {
 	if c.keyID != 0 {
 		return client{keyID: c.keyID}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -107,4 +108,44 @@ func (c *call) abort(err error) {
 		c.failed(http.StatusOK, "response aborted", err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// slowDown delays the response to a client that sends more requests instead of waiting, or
+// closes its connection if too many responses are delayed.
+func (c *call) slowDown(retryAfter time.Duration) {
+	const patience, maxDelay = 3, 5 * time.Second
+	if c.api.refusals.add(c.client()) <= patience {
+		return
+	}
+	select {
+	case c.api.refusals.parked <- struct{}{}:
+		defer func() { <-c.api.refusals.parked }()
+	default:
+		c.w.Header().Set("Connection", "close")
+		return
+	}
+	select {
+	case <-time.After(min(retryAfter, maxDelay)):
+	case <-c.r.Context().Done():
+	}
+}
+
+// refusals counts the requests of each client that were refused within a second.
+type refusals struct {
+	parked chan struct{} // held by each response that is delayed
+
+	mu     sync.Mutex
+	second int64 // of all counts
+	counts map[client]int
+}
+
+// add returns how often a client has been refused within this second.
+func (r *refusals) add(c client) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if second := time.Now().Unix(); second != r.second {
+		r.second, r.counts = second, make(map[client]int)
+	}
+	r.counts[c]++
+	return r.counts[c]
 }

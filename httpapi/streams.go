@@ -71,33 +71,6 @@ func (l *streamLimiter) end(c streamClient) {
 	}
 }
 
-// refusals counts the requests of each client that were refused within a second.
-type refusals struct {
-	parked chan struct{} // held by each response that is delayed
-
-	mu     sync.Mutex
-	second int64 // of all counts
-	counts map[client]int
-}
-
-// add returns how often a client has been refused within this second.
-func (r *refusals) add(c client) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if second := time.Now().Unix(); second != r.second {
-		r.second, r.counts = second, make(map[client]int)
-	}
-	r.counts[c]++
-	return r.counts[c]
-}
-
-// client identifies whom a request counts for: its client key, or the network of its
-// client IP if it has none.
-type client struct {
-	keyID int64
-	ip    string
-}
-
 // all returns how many responses are counted.
 func (l *streamLimiter) all() int {
 	l.mu.Lock()
@@ -126,24 +99,4 @@ func (c *call) inTurn(expensive bool, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
 	defer cancel()
 	return c.api.turns.Do(ctx, c.client(), f)
-}
-
-// slowDown delays the response to a client that sends more requests instead of waiting, or
-// closes its connection if too many responses are delayed.
-func (c *call) slowDown(retryAfter time.Duration) {
-	const patience, maxDelay = 3, 5 * time.Second
-	if c.api.refusals.add(c.client()) <= patience {
-		return
-	}
-	select {
-	case c.api.refusals.parked <- struct{}{}:
-		defer func() { <-c.api.refusals.parked }()
-	default:
-		c.w.Header().Set("Connection", "close")
-		return
-	}
-	select {
-	case <-time.After(min(retryAfter, maxDelay)):
-	case <-c.r.Context().Done():
-	}
 }
