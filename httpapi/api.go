@@ -25,7 +25,7 @@ type API struct {
 	streams     *streamLimiter // downloads
 	changes     *streamLimiter // streams of changes
 	turns       *turns.Turns[client]
-	refusals    *refusals
+	rejections  *rejections
 	cors        cors
 	prefix      string // with a slash before it, or empty
 	mux         *http.ServeMux
@@ -67,7 +67,7 @@ func New(options *Options) (*API, error) {
 		turns:       new(turns.Turns[client]),
 		streams:     newStreamLimiter(opts.Limits.Downloads, 0, "downloads"),
 		changes:     newStreamLimiter(opts.Limits.ChangeStreams, opts.Limits.AllChangeStreams, "streams of changes"),
-		refusals:    &refusals{parked: make(chan struct{}, 1000)},
+		rejections:  &rejections{parked: make(chan struct{}, 1000)},
 		cors:        slices.Clone(opts.AllowedOrigins),
 		warnOnce:    new(sync.Once),
 	}

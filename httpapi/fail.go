@@ -114,12 +114,12 @@ func (c *call) abort(err error) {
 // closes its connection if too many responses are delayed.
 func (c *call) slowDown(retryAfter time.Duration) {
 	const patience, maxDelay = 3, 5 * time.Second
-	if c.api.refusals.add(c.client()) <= patience {
+	if c.api.rejections.add(c.client()) <= patience {
 		return
 	}
 	select {
-	case c.api.refusals.parked <- struct{}{}:
-		defer func() { <-c.api.refusals.parked }()
+	case c.api.rejections.parked <- struct{}{}:
+		defer func() { <-c.api.rejections.parked }()
 	default:
 		c.w.Header().Set("Connection", "close")
 		return
@@ -130,8 +130,8 @@ func (c *call) slowDown(retryAfter time.Duration) {
 	}
 }
 
-// refusals counts the requests of each client that were refused within a second.
-type refusals struct {
+// rejections counts the requests of each client that were rejected within a second.
+type rejections struct {
 	parked chan struct{} // held by each response that is delayed
 
 	mu     sync.Mutex
@@ -139,8 +139,8 @@ type refusals struct {
 	counts map[client]int
 }
 
-// add returns how often a client has been refused within this second.
-func (r *refusals) add(c client) int {
+// add returns how often a client has been rejected within this second.
+func (r *rejections) add(c client) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if second := time.Now().Unix(); second != r.second {
