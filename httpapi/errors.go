@@ -29,6 +29,7 @@ var (
 	errMediaType        = errors.New("Content-Type must be application/json")
 	errNoExport         = errors.New("no such export")
 	errContentEncoding  = errors.New("Content-Encoding is not supported")
+	errChanged          = errors.New("changed in the meantime")
 	errLoop             = errors.New("a download link cannot be the file of an export")
 
 	errAdminLogin  = errors.New("not logged in as an administrator")
@@ -102,7 +103,8 @@ var errorTable = []errorResponse{
 	{exports.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", "", 0},
 	{bodies.ErrNoImage, http.StatusNotFound, "not_found", "", 0},
 	{symbols.ErrFolderNameTaken, http.StatusConflict, "conflict", "name is taken by another folder", 0},
-	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", "changed in the meantime", 0},
+	{symbols.ErrChanged, http.StatusPreconditionFailed, "precondition_failed", errChanged.Error(), 0},
+	{errChanged, http.StatusPreconditionFailed, "precondition_failed", "", 0},
 
 	{exports.ErrTimeout, http.StatusGatewayTimeout, "export_timeout", "the exported file takes too long", 0},
 	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched", 0},

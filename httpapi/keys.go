@@ -120,7 +120,7 @@ func (c *call) unchanged() func(*keys.Key) error {
 	match := c.ifMatch()
 	return func(key *keys.Key) error {
 		if !match.Matches(keyVersion(key)) {
-			return symbols.ErrChanged
+			return errChanged
 		}
 		return nil
 	}
