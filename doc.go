@@ -33,7 +33,8 @@
 //	   |                  |
 //	   +--- keys, symbols, exports ---+
 //
-// The domains depend on neither HTTP nor a database nor each other. Package
+// The domains depend on neither HTTP nor a database, nor on the records of each other:
+// keys and symbols share symbols/fresh, which is without a promise. Package
 // httpapi depends on no driver, and drivers do not depend on each other.
 //
 // # Life of a request

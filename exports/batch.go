@@ -59,7 +59,7 @@ func (b *Batch) advance(onWait func()) error {
 
 // Size returns the size of the archive in bytes. It is -1 unless the size of
 // each file was known when OpenBatch returned. WriteZip writes that many bytes or
-// fails, also where it would else skip a file.
+// fails, even where it would otherwise skip a file.
 func (b *Batch) Size() int64 { return b.size }
 
 // WriteZip writes the archive to w. It must be called once. Files that cannot

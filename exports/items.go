@@ -60,8 +60,8 @@ func (i *BatchItem) checkNames(prefix string) error {
 	return cmp.Or(checkText(prefix+"path", i.Path), checkText(prefix+"fileName", i.FileName))
 }
 
-// Find returns the export that is registered for a source URL, or [ErrNotFound]. The
-// error matches [ErrInvalid] if source is empty or too long.
+// Find returns the export that is registered for a source URL, or [ErrNotFound]; it does
+// not call [Options.Resolve]. The error matches [ErrInvalid] if source is empty or too long.
 func (s *Service) Find(ctx context.Context, source string) (Export, error) {
 	items := BatchOf(source)
 	if err := s.lookUp(ctx, items); err != nil || items[0].Err != nil {
@@ -70,7 +70,8 @@ func (s *Service) Find(ctx context.Context, source string) (Export, error) {
 	return *items[0].Export, nil
 }
 
-// FindItem returns an item with the registered export, if there is one. The error matches
+// FindItem returns an item with the registered export, if there is one. Pass it to
+// [Service.Resolve] next, and then its Named to [Service.Open]. The error matches
 // [ErrInvalid] if a field is invalid.
 func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, error) {
 	if err := item.checkNames(""); err != nil {
@@ -87,8 +88,8 @@ func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, erro
 // MaxItems returns the largest number of items in a batch.
 func (s *Service) MaxItems() int { return s.options.MaxItems }
 
-// FindBatch returns the items with the registered exports, in the same order. The error
-// matches [ErrInvalid] if there are no items, too many, none with a usable source URL, or
+// FindBatch returns the items with the registered exports, in the same order, for
+// [Service.Resolve] and then [Service.OpenBatch] or [Service.CreateLink]. The error matches [ErrInvalid] if there are no items, too many, none with a usable source URL, or
 // one with an invalid path or file name.
 func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem, error) {
 	if len(items) == 0 {

@@ -156,7 +156,7 @@ func (s *Service) checkAllowed(u *url.URL) error {
 	return invalid(message)
 }
 
-// List returns a page of the exports that the filter selects. To read all pages,
+// List returns a page of the exports that the filter selects, of all tenants by default. To read all pages,
 // continue with the last id while Page.More is true. The error matches [ErrInvalid] if
 // Contains is longer than a source URL or not valid text.
 //
@@ -170,13 +170,13 @@ func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error
 	return page, storeError("list exports", err)
 }
 
-// Get returns the export with the id, or [ErrNotFound].
+// Get returns the export with the id, of any tenant, or [ErrNotFound].
 func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
 	export, err := s.store.Get(ctx, id)
 	return export, storeError("get export", err)
 }
 
-// Remove deletes the export with the id, or returns [ErrNotFound]. A link keeps the
+// Remove deletes the export with the id, of any tenant, or returns [ErrNotFound]. A link keeps the
 // file until its next plan.
 func (s *Service) Remove(ctx context.Context, id int64) error {
 	return storeError("delete export", s.store.Delete(ctx, id))

@@ -10,9 +10,10 @@ import (
 // Limits are what a request, a client and all of them may use. A client is a client
 // key, or a client IP without one. Zero fields have the stated defaults.
 type Limits struct {
-	// Body is the maximum size of a request body in bytes, 1 MiB by default.
-	// That of an import of keys is eight times as large. Others apply to creating or updating a symbol (Symbol, 50 MiB), downloads of
-	// several files (Batch, 16 MiB) and the zips of imports (Import, 64 MiB).
+	// Body is the maximum size of a request body in bytes, 1 MiB by default, and eight
+	// times as much for an import of keys. Symbol, 50 MiB, is for creating or updating a
+	// symbol; Batch, 16 MiB, for downloads of several files; Import, 64 MiB, for the zips
+	// of imports.
 	Body   int64
 	Symbol int64
 	Batch  int64

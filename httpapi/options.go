@@ -18,7 +18,7 @@ import (
 )
 
 // Options configure an [API]. The zero value, or nil, serves nothing but the OpenAPI
-// document and the JavaScript client. Applications usually set some of the first ten fields.
+// document and the JavaScript client. Applications usually set some of the first eleven fields.
 type Options struct {
 	// Keys, Symbols and Exports are the services behind the routes. The
 	// routes of a nil service do not exist, nor those of links if the store of
@@ -27,6 +27,10 @@ type Options struct {
 	Keys    *keys.Service
 	Symbols *symbols.Service
 	Exports *exports.Service
+
+	// Prefix is the path in front of all routes, such as "/api". It is not
+	// needed behind http.StripPrefix.
+	Prefix string
 
 	// AdminKeys are the values accepted as x-admin-key, or bcrypt hashes of them,
 	// which begin with $2a$, $2b$ or $2y$; empty ones are ignored. Two at a time
@@ -44,7 +48,7 @@ type Options struct {
 
 	// ClientIP returns the client IP of a request. If nil it is the remote address of
 	// the connection. An application behind a proxy must set it, because only the
-	// application knows which header to trust.
+	// application knows which header to trust: examples/internal/clientip does.
 	ClientIP func(*http.Request) string
 
 	// PublicURL is the URL in front of Prefix for clients, such as
@@ -114,10 +118,6 @@ type Options struct {
 	// something must not come from pages of other origins, except those that CORS
 	// allows: see [http.CrossOriginProtection].
 	DangerouslySkipClientKeys bool
-
-	// Prefix is the path in front of all routes, such as "/api". It is not
-	// needed behind http.StripPrefix.
-	Prefix string
 
 	// RequestID, if set, returns the request id that the application has given to
 	// the request, for example in its context; "" if there is none. An

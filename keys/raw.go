@@ -96,8 +96,8 @@ type Digest [sha256.Size]byte
 func (Digest) Format(f fmt.State, _ rune) { io.WriteString(f, "[digest]") }
 
 // PublicKey checks the signatures of page tokens: an Ed25519 public key. With
-// [Options.Pepper] it is encrypted, so that nobody can choose one who writes into the
-// store.
+// [Options.Pepper] it is encrypted, so that someone who can write to the store
+// cannot choose one.
 type PublicKey [ed25519.PublicKeySize]byte
 
 // digester computes digests with one pepper, or with none.

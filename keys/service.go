@@ -56,7 +56,8 @@ type Options struct {
 	// caller's context; 5 seconds by default.
 	ReadTimeout time.Duration
 
-	// UsageDays is for how many days [Service.Usage] is kept, 400 by default.
+	// UsageDays is for how many days usage is kept, 400 by default: [Service.Usage]
+	// returns no more.
 	UsageDays int
 
 	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken

@@ -24,7 +24,7 @@ const (
 	maxSources = 100 // of a token
 )
 
-// TokenFields are the restrictions of a page token. The zero value has none but an hour.
+// TokenFields are the restrictions of a page token. The zero value restricts only the lifetime.
 type TokenFields struct {
 	Lifetime time.Duration // 1 second to 24 hours; an hour if zero
 	Scopes   Scopes        // of [NewScopes]; the zero value is no restriction

@@ -40,7 +40,8 @@ type Options struct {
 //
 // Methods return [ErrFolderNotFound] or [ErrSymbolNotFound] if the folder or
 // symbol does not exist. For an invalid field the error matches [ErrInvalid], and
-// if the store fails, [ErrUnavailable].
+// if the store fails, [ErrUnavailable]. The argument by is the id of the key that makes a
+// change, or 0.
 type Service struct {
 	tenant  string
 	store   Store   // of the tenant

@@ -4,8 +4,8 @@
 //
 // From the blocks follow the CRC of a file of which each byte was read once, and what
 // is left to read. They also show that content has changed although its validator has
-// not, in any part that was read before. The CRC of the complete file shows that only
-// to who reads it all.
+// not, in any part that was read before. The CRC of the complete file shows that only to
+// a reader of the complete file.
 //
 // A [Cache] owns all facts, and its lock guards them. Other packages see neither blocks
 // nor fields. These hold:
