@@ -130,7 +130,7 @@ func TestItems_ShareNoExport(t *testing.T) {
 		}
 		wg.Wait()
 		items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))
-		is.NoErr(s.Remove(t.Context(), items[0].Export.ID))
+		is.NoErr(s.Delete(t.Context(), items[0].Export.ID))
 		items = must(s.FindBatch(t.Context(), items))
 		is.True(items[0].Err != nil && items[0].Export == nil)
 	})

@@ -176,9 +176,9 @@ func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
 	return export, storeError("get export", err)
 }
 
-// Remove deletes the export with the id, of any tenant, or returns [ErrNotFound]. A link keeps the
+// Delete removes the export with the id, of any tenant, or returns [ErrNotFound]. A link keeps the
 // file until its next plan.
-func (s *Service) Remove(ctx context.Context, id int64) error {
+func (s *Service) Delete(ctx context.Context, id int64) error {
 	return storeError("delete export", s.store.Delete(ctx, id))
 }
 

@@ -39,8 +39,8 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	found := must(s.Find(t.Context(), "\tsrc "))
 	is.Equal(found, export)
 
-	is.NoErr(s.Remove(t.Context(), export.ID))
-	is.Equal(s.Remove(t.Context(), export.ID), exports.ErrNotFound)
+	is.NoErr(s.Delete(t.Context(), export.ID))
+	is.Equal(s.Delete(t.Context(), export.ID), exports.ErrNotFound)
 	_, err = s.Find(t.Context(), "src")
 	is.Equal(err, exports.ErrNotFound)
 }

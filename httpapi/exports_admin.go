@@ -177,7 +177,7 @@ func (e exportEndpoints) deleteExport(c *call) error {
 	c.touchExport(export.SourceURL, export.ID)
 	ctx, cancel := c.storeContext()
 	defer cancel()
-	if err := e.all.Remove(ctx, export.ID); err != nil {
+	if err := e.all.Delete(ctx, export.ID); err != nil {
 		return noExport(err)
 	}
 	return c.encode(http.StatusOK, messageResponse{"Export deleted."})

@@ -160,7 +160,7 @@ func (w *writer) writeExports(name string) {
 		}
 	}
 	w.try("export removed", func(ctx context.Context) error {
-		return w.exports.Remove(ctx, registered[1].ID)
+		return w.exports.Delete(ctx, registered[1].ID)
 	}, func(ctx context.Context, w *writer) error {
 		_, err := w.exports.Get(ctx, registered[1].ID)
 		return mustBe(err, exports.ErrNotFound)
