@@ -57,7 +57,7 @@ func (f *fuzzTarget) state() string {
 		keyPage.Keys[i].UseCount = 0 // any request with a key is a use
 	}
 	folders, err2 := f.options.Symbols.ListFolders(ctx, symbols.Range{})
-	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, symbols.Range{}, nil, true)
+	page, err3 := f.options.Symbols.ListSymbols(ctx, 1, symbols.Range{})
 	export, err4 := f.options.Exports.Find(ctx, "s")
 	return fmt.Sprint(keyPage, folders, page, export, err, err2, err3, err4)
 }

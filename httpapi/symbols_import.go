@@ -55,7 +55,7 @@ func (e symbolEndpoints) symbolPage(c *call, after int64) (page symbols.Page, er
 	err = c.inTurn(true, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		page, err = e.all.Tenant(c.tenant).ListSymbols(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
+		page, err = e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(streamMemory + 2*size) // and what is made of it
 		}, true)
 		return err

@@ -39,7 +39,7 @@ func Example() {
 	fmt.Println(errors.Is(err, symbols.ErrChanged))
 
 	for page, after := (symbols.Page{More: true}), int64(0); page.More; {
-		page, err = service.ListSymbols(ctx, folder.ID, symbols.Range{After: after}, nil, true)
+		page, err = service.ListSymbols(ctx, folder.ID, symbols.Range{After: after})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -163,10 +163,15 @@ func (s *Service) DeleteFolder(ctx context.Context, id int64, match Match, by in
 // ListSymbols returns a page of the symbols of a folder, which may have fewer than
 // the limit. To read all pages, continue with the last id while [Page.More] is true.
 //
-// A symbol with more than [LargeSize] bytes of data is a page of its own. Before its data
-// is read, reserve is called with the size; nil allows any. Its error ends the call.
+// A symbol with more than [LargeSize] bytes of data is a page of its own.
+func (s *Service) ListSymbols(ctx context.Context, folderID int64, r Range) (Page, error) {
+	return s.ListSymbolsFunc(ctx, folderID, r, nil, true)
+}
+
+// ListSymbolsFunc is [Service.ListSymbols] with a limit to memory: before the data of a large
+// symbol is read, it calls reserve with the size, unless that is nil, and returns its error.
 // Without details, tags, meta, times and author may be absent.
-func (s *Service) ListSymbols(
+func (s *Service) ListSymbolsFunc(
 	ctx context.Context, folderID int64, r Range, reserve func(size int64) error, details bool,
 ) (Page, error) {
 	for {

@@ -114,7 +114,7 @@ func (l library) fill(folder int64) int {
 // count returns the number of symbols in a folder.
 func (l library) count(folder int64) int {
 	l.t.Helper()
-	list := must(l.ListSymbols(l.t.Context(), folder, symbols.Range{}, nil, false)).Symbols
+	list := must(l.ListSymbols(l.t.Context(), folder, symbols.Range{})).Symbols
 	for _, symbol := range list {
 		if len(symbol.Data) != 6*4000 {
 			l.t.Errorf("a symbol has %d bytes", len(symbol.Data))

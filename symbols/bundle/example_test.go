@@ -28,7 +28,7 @@ func Example() {
 
 	var archive bytes.Buffer // or a file
 	err = bundle.Write(&archive, folder.Name, func(after int64) (symbols.Page, error) {
-		return service.ListSymbols(ctx, folder.ID, symbols.Range{After: after}, nil, true)
+		return service.ListSymbols(ctx, folder.ID, symbols.Range{After: after})
 	})
 	if err != nil {
 		log.Fatal(err)

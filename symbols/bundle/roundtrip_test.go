@@ -32,7 +32,7 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	is.NoErr(err)
 	var archive bytes.Buffer
 	err = bundle.Write(&archive, from.Name, func(after int64) (symbols.Page, error) {
-		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after}, nil, true)
+		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after})
 	})
 	is.NoErr(err)
 	contents, err := bundle.Read(ctx, archive.Bytes(), nil)
@@ -44,7 +44,7 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	is.NoErr(err)
 	var got []symbols.NewSymbol
 	for after, more := int64(0), true; more; {
-		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after}, nil, true)
+		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after})
 		is.NoErr(err)
 		for _, symbol := range page.Symbols {
 			got = append(got, symbols.NewSymbol{

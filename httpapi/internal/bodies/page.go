@@ -80,7 +80,7 @@ func (l *Library) read(ctx context.Context, key Key, r symbols.Range, p *page, r
 			}
 			return err
 		}
-		list, err := service.ListSymbols(ctx, key.ID, r, reserve, key.Fields&detailFields != 0)
+		list, err := service.ListSymbolsFunc(ctx, key.ID, r, reserve, key.Fields&detailFields != 0)
 		p.version, p.follows = list.Version, list.More
 		size := 0
 		for _, symbol := range list.Symbols {

@@ -160,7 +160,7 @@ func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 	s.t.Helper()
 	var list []symbols.Symbol
 	for after := int64(0); ; {
-		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after}, nil, true)
+		page, err := s.Symbols.ListSymbols(s.t.Context(), folderID, symbols.Range{After: after})
 		s.is.NoErr(err)
 		list = append(list, page.Symbols...)
 		if !page.More {
