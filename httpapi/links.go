@@ -178,12 +178,7 @@ func linkPath(link *exports.Link) string {
 }
 
 // linkOwner returns the digest of the raw key of the request; zero without one.
-func (c *call) linkOwner() (owner exports.Digest) {
-	if c.verified {
-		owner = exports.Digest(c.key.Digest)
-	}
-	return owner
-}
+func (c *call) linkOwner() exports.Digest { return exports.Digest(c.key.Digest) }
 
 // linkClient identifies the client of a key that makes a link: a page token, or else the
 // network of a client IP.
