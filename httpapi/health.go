@@ -11,9 +11,6 @@ import (
 	"example.com/canvasback/exports"
 )
 
-// readyTimeout limits the readiness check.
-const readyTimeout = 2 * time.Second
-
 // Alive returns a liveness check, which always responds 200. It is not a route of
 // the API: the application chooses its path.
 func Alive() http.Handler {
@@ -37,7 +34,7 @@ func (a *API) Ready(details ...func() string) http.Handler {
 			}
 			writeHealth(w, status, text)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout) // see storeContext
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*time.Second) // see storeContext
 		defer cancel()
 		if err := a.checkStores(ctx); err != nil {
 			if !failing.Swap(true) {
@@ -55,23 +52,19 @@ func (a *API) Ready(details ...func() string) http.Handler {
 }
 
 // checkStores runs a small query on each store.
-func (a *API) checkStores(ctx context.Context) error {
+func (a *API) checkStores(ctx context.Context) (err error) {
 	if a.options.Keys != nil {
-		if err := a.options.Keys.Ready(ctx); err != nil {
-			return err
+		err = a.options.Keys.Ready(ctx)
+	}
+	if err == nil && a.options.Symbols != nil {
+		_, err = a.options.Symbols.FolderListVersion(ctx)
+	}
+	if err == nil && a.options.Exports != nil {
+		if _, err = a.options.Exports.Get(ctx, 1); errors.Is(err, exports.ErrNotFound) {
+			return nil
 		}
 	}
-	if a.options.Symbols != nil {
-		if _, err := a.options.Symbols.FolderListVersion(ctx); err != nil {
-			return err
-		}
-	}
-	if a.options.Exports != nil {
-		if _, err := a.options.Exports.Get(ctx, 1); err != nil && !errors.Is(err, exports.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 func writeHealth(w http.ResponseWriter, status int, text string) {
