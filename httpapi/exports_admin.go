@@ -175,12 +175,9 @@ func (e exportEndpoints) deleteExport(c *call) error {
 	}
 	c.touched = nil // the same without its source
 	c.touchExport(export.SourceURL, export.ID)
-	ctx, cancel := c.storeContext()
-	defer cancel()
-	if err := e.all.Delete(ctx, export.ID); err != nil {
-		return noExport(err)
-	}
-	return c.encode(http.StatusOK, messageResponse{"Export deleted."})
+	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
+		return messageReply("Export deleted.", noExport(e.all.Delete(ctx, export.ID)))
+	})
 }
 
 type checkedExportResponse struct {

@@ -23,13 +23,9 @@ type reply struct {
 	created Resource        // by a request with status 201
 }
 
-type messageResponse struct {
-	Message string `json:"message"`
-}
-
 // messageReply returns a reply that has no record.
 func messageReply(message string, err error) (reply, error) {
-	return reply{body: marshal(messageResponse{message})}, err
+	return reply{body: marshal(map[string]string{"message": message})}, err
 }
 
 // countReply returns a reply with the number of changed records.
