@@ -18,13 +18,10 @@ import (
 	"example.com/canvasback/exports/internal/zipstream"
 )
 
-// maxPathLength bounds [BatchItem.Path], in Unicode code points.
-const maxPathLength = 1024
-
 // BatchItem is a source URL of a batch with its export.
 type BatchItem struct {
 	SourceURL string
-	Path      string // folders of the entry in a zip, separated by slashes
+	Path      string // folders of the entry in a zip, separated by slashes; up to 1,024 characters
 	FileName  string // instead of that of the export, unless it is blank
 
 	// FindItem, FindBatch and Resolve set the export, or why there is none: [ErrNotFound],
@@ -54,6 +51,7 @@ func (i *BatchItem) Named() Export {
 }
 
 func (i *BatchItem) checkNames(prefix string) error {
+	const maxPathLength = 1024
 	if utf8.RuneCountInString(i.Path) > maxPathLength {
 		return invalid(fmt.Sprintf("%spath must have at most %d characters", prefix, maxPathLength))
 	}
@@ -234,8 +232,6 @@ func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.De
 	return entry
 }
 
-const fallbackName = "canvas-export"
-
 // deliveryName returns the name under which an export is delivered: the
 // registered one, the one its upstream proposes, the last path segment of its
 // URL, or a fallback with an extension for its content type.
@@ -245,7 +241,7 @@ func deliveryName(export Export, file *File) string {
 			return name
 		}
 	}
-	return fallbackName + filename.Extension(file.Type)
+	return "canvas-export" + filename.Extension(file.Type)
 }
 
 func lastSegment(rawURL string) string {

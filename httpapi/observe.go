@@ -56,9 +56,6 @@ func (r Resource) String() string {
 	return text
 }
 
-// maxLoggedResources limits the length of a line of LogRequests.
-const maxLoggedResources = 100
-
 // LogRequests returns a function for [Options.Observe] that logs each request at info
 // level, failures of the API with their Error at warn or error level, and those with the
 // method OPTIONS at debug level: an access log and an audit log. Of more than 100 resources
@@ -83,7 +80,7 @@ func LogRequests(log *slog.Logger) func(context.Context, Observation) {
 			attrs = append(attrs, slog.Bool("aborted", true))
 		}
 		if len(o.Resources) > 0 {
-			names := make([]string, min(len(o.Resources), maxLoggedResources))
+			names := make([]string, min(len(o.Resources), 100))
 			for i := range names {
 				names[i] = o.Resources[i].String()
 			}

@@ -146,17 +146,14 @@ func (e symbolEndpoints) importArchive(c *call, options *bundle.Options, archive
 	return newImportResponse(contents, created, options), nil
 }
 
-// bytesPerStoreTimeout is how much data a store is expected to write within
-// StoreTimeout.
-const bytesPerStoreTimeout = 16 << 20
-
 func (e symbolEndpoints) createSymbols(c *call, list []symbols.NewSymbol) ([]symbols.Symbol, error) {
+	const perTimeout = 16 << 20 // bytes that a store is expected to write within StoreTimeout
 	size := 0
 	for i := range list {
 		list[i].By = c.keyID
 		size += len(list[i].Data)
 	}
-	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/bytesPerStoreTimeout)
+	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/perTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
 	defer cancel()
 	return e.all.Tenant(c.tenant).CreateSymbols(ctx, c.id, list)

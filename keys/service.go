@@ -248,9 +248,6 @@ func (s *Service) update(ctx context.Context, ids []int64, fields Fields, condit
 	})
 }
 
-// maxOverlap is the maximum overlap of a rotation.
-const maxOverlap = 7 * 24 * time.Hour
-
 // Rotate replaces the raw key of a record and returns the new one. Prefix, Mask,
 // Digest and UpdatedAt change with it. The error is [ErrNotFound] or that of a condition,
 // or matches [ErrInvalid] or [ErrUnavailable].
@@ -260,6 +257,7 @@ const maxOverlap = 7 * 24 * time.Hour
 // most. Rotate is a revoking call for the raw keys that it ends: see the package
 // comment.
 func (s *Service) Rotate(ctx context.Context, id int64, overlap time.Duration, conditions ...Condition) (Issued, error) {
+	const maxOverlap = 7 * 24 * time.Hour
 	if overlap < 0 || overlap > maxOverlap {
 		return Issued{}, invalid("overlapSeconds must be from 0 to %d", maxOverlap/time.Second)
 	}

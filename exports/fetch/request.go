@@ -142,12 +142,12 @@ func New(options *Options) (*Opener, error) {
 		TLSClientConfig:        &tls.Config{RootCAs: opts.RootCAs}, // with both set, net/http uses no HTTP/2: see the package comment
 		TLSHandshakeTimeout:    opts.ConnectTimeout,
 		ResponseHeaderTimeout:  cmp.Or(max(opts.HeaderTimeout, 0), 20*time.Second),
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
-		MaxConnsPerHost:        maxConnsPerHost,
-		MaxIdleConnsPerHost:    maxIdlePerHost,
-		MaxIdleConns:           maxIdleConns,
-		IdleConnTimeout:        idleConnTimeout,
+		MaxConnsPerHost:        16 << 10, // far above what one client may use
+		MaxIdleConnsPerHost:    64,       // four batches
+		MaxIdleConns:           128,
+		IdleConnTimeout:        90 * time.Second,
 	}
 	return o, nil
 }
@@ -182,12 +182,6 @@ func (o *Opener) Stats() Stats {
 const (
 	initialBackoff = 250 * time.Millisecond // doubles with each attempt
 	maxBackoff     = 5 * time.Second
-
-	maxHeaderBytes  = 64 << 10
-	maxConnsPerHost = 16 << 10 // far above what one client may use
-	maxIdlePerHost  = 64       // four batches
-	maxIdleConns    = 128
-	idleConnTimeout = 90 * time.Second
 )
 
 func redact(u *url.URL) string { return exports.RedactURL(u.String()) }

@@ -16,17 +16,6 @@ import (
 	"example.com/canvasback/storage/postgres/internal/fence"
 )
 
-const (
-	// connectTimeout is the default of ConfigurePool; that of pgx is two minutes.
-	connectTimeout = 2 * time.Second
-
-	// validateTimeout bounds ValidateConnect.
-	validateTimeout = time.Second
-
-	// probeInterval is the time between connections to a host that is not the primary.
-	probeInterval = 100 * time.Millisecond
-)
-
 // ConfigurePool sets what a pool needs to survive failovers. Call it before
 // [pgxpool.NewWithConfig]:
 //
@@ -40,7 +29,7 @@ const (
 //     Otherwise pgx would close them.
 func ConfigurePool(config *pgxpool.Config) {
 	if config.ConnConfig.ConnectTimeout <= 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
+		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	config.ConnConfig.DescriptionCacheCapacity = cmp.Or(config.ConnConfig.DescriptionCacheCapacity, 512) // for package fence
@@ -115,7 +104,7 @@ func findPrimary(ctx context.Context, config *pgconn.Config) (host, error) {
 				case <-ctx.Done():
 					return
 				}
-				time.Sleep(probeInterval)
+				time.Sleep(100 * time.Millisecond)
 			}
 		}()
 	}
@@ -143,7 +132,7 @@ func findPrimary(ctx context.Context, config *pgconn.Config) (host, error) {
 // target_session_attrs=read-write, which accepts a primary that its standby has replaced.
 // [ConfigurePool] sets it as ConnConfig.ValidateConnect.
 func ValidateConnect(ctx context.Context, conn *pgconn.PgConn) error {
-	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return fence.Validate(ctx, conn)
 }

@@ -131,7 +131,8 @@ func (a *Archive) WriteRange(w io.Writer, offset, length int64, src Source) erro
 	if offset < 0 || length < 0 || length > a.size-offset {
 		return fmt.Errorf("zipstream: range of %d bytes at %d exceeds the archive of %d", length, offset, a.size)
 	}
-	var pending []byte // headers that are not written yet
+	const atOnce = 4 << 10 // bytes of the central directory that are written together
+	var pending []byte     // headers that are not written yet
 	flush := func() error {
 		_, err := w.Write(pending)
 		pending = pending[:0]
@@ -145,7 +146,7 @@ func (a *Archive) WriteRange(w io.Writer, offset, length int64, src Source) erro
 			}
 			binary.LittleEndian.PutUint32(s.bytes[s.crc:], crc)
 		}
-		if s.isBody() || len(pending) >= pendingSize {
+		if s.isBody() || len(pending) >= atOnce {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -158,9 +159,6 @@ func (a *Archive) WriteRange(w io.Writer, offset, length int64, src Source) erro
 	}
 	return flush()
 }
-
-// pendingSize is how many bytes of the central directory are written at once.
-const pendingSize = 4 << 10
 
 func (s *section) writeBody(w io.Writer, src Source) error {
 	var content io.Reader = new(bytes.Reader)
