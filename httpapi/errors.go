@@ -107,7 +107,6 @@ var errorTable = []errorResponse{
 	{errChanged, http.StatusPreconditionFailed, "precondition_failed", "", 0},
 
 	{exports.ErrTimeout, http.StatusGatewayTimeout, "export_timeout", "the exported file takes too long", 0},
-	{exports.ErrForbidden, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched", 0},
 	{exports.ErrFailed, http.StatusBadGateway, "export_failed", "the exported file cannot be fetched", 0},
 
 	{budget.ErrExhausted, http.StatusServiceUnavailable, "unavailable", "too many large requests are being processed", time.Second},
