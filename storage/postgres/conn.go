@@ -145,18 +145,13 @@ func (db *database) ask(ctx context.Context, statement string, args ...any) (res
 
 func (db *database) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
 	return db.read(ctx, func(conn *pgx.Conn) error {
-		return query(ctx, conn, read, db.sql(statement), db.fence.QueryArgs(args))
+		rows, _ := conn.Query(ctx, db.sql(statement), db.fence.QueryArgs(args)...)
+		return readRows(rows, read)
 	})
 }
 
-// query calls read with the rows of a query of a connection or transaction.
-func query(
-	ctx context.Context, q interface {
-		Query(context.Context, string, ...any) (pgx.Rows, error)
-	},
-	read func(sqlstore.Rows) error, statement string, args []any,
-) error {
-	rows, _ := q.Query(ctx, statement, args...) // rows return the error too
+// readRows calls read with the rows of a query, which return its error too.
+func readRows(rows pgx.Rows, read func(sqlstore.Rows) error) error {
 	defer rows.Close()
 	err := read(rows)
 	rows.Close()
@@ -232,7 +227,8 @@ func (t transaction) QueryRow(ctx context.Context, statement string, args ...any
 }
 
 func (t transaction) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {
-	return query(ctx, t.tx, read, t.sql(statement), t.fence.QueryArgs(args))
+	rows, _ := t.tx.Query(ctx, t.sql(statement), t.fence.QueryArgs(args)...)
+	return readRows(rows, read)
 }
 
 func (t transaction) Exec(ctx context.Context, statement string, args ...any) (affected int64, err error) {

@@ -143,17 +143,12 @@ func lockSchema(ctx context.Context, tx sqlstore.Tx, schema string) error {
 		return err
 	}
 	var exists bool
-	err = tx.QueryRow(ctx, `
-		SELECT to_regnamespace($1::text) IS NOT NULL`,
-		schema,
-	).Scan(&exists)
+	err = tx.QueryRow(ctx, `SELECT to_regnamespace($1::text) IS NOT NULL`, schema).Scan(&exists)
+	if err == nil && !exists {
+		_, err = tx.Exec(ctx, `CREATE SCHEMA `+schema)
+	}
 	if err != nil {
 		return err
-	}
-	if !exists {
-		if _, err := tx.Exec(ctx, `CREATE SCHEMA `+schema); err != nil {
-			return err
-		}
 	}
 	_, err = tx.Exec(ctx, `
 		CREATE TABLE IF NOT EXISTS canvasback_migrations (
