@@ -112,7 +112,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	insertions := make([]*insertion, len(list))
 	for i := range list {
 		list[i].FolderID = folderID
-		insertions[i] = &insertion{Symbol: list[i]}
+		insertions[i] = &insertion{Symbol: &list[i]}
 	}
 	var err error
 	switch len(list) {
@@ -125,9 +125,6 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 		inserted, err = s.db.insertSymbols(ctx, queueKey{s.Of, true, folderID}, insertions)
 		if err == nil && !inserted[0] {
 			err = symbols.ErrFolderNotFound
-		}
-		for i := range insertions {
-			list[i] = insertions[i].Symbol
 		}
 	}
 	return list, err
