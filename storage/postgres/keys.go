@@ -17,9 +17,6 @@ type keyStore struct {
 }
 
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
-	if len(uses) == 0 {
-		return nil
-	}
 	ids, counts := make([]int64, len(uses)), make([]int64, len(uses))
 	created, times := make([]time.Time, len(uses)), make([]time.Time, len(uses))
 	publics, todays := make([][]byte, len(uses)), make([]int64, len(uses))
