@@ -39,9 +39,7 @@ func subtract(limit exports.LinkLimit, link exports.StoredLink) exports.LinkLimi
 }
 
 func (s exportStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
-	return read(ctx, s.db, func() (exports.StoredLink, error) {
-		return s.findLink(digest, withPlan)
-	})
+	return read(ctx, s.db, func() (exports.StoredLink, error) { return s.findLink(digest, withPlan) })
 }
 
 // findLink is FindLink under the lock.
