@@ -82,13 +82,11 @@ func (d *Database) Migrate(ctx context.Context, log *slog.Logger) error {
 		return nil // memory
 	}
 	pending, err := driver.Pending(ctx)
-	if err == nil {
-		if len(pending) > 0 {
-			log.Info("migrating the database once nobody else writes", "migrations", pending)
-		}
-		err = driver.Migrate(ctx)
+	if err != nil || len(pending) == 0 {
+		return err
 	}
-	if err == nil && len(pending) > 0 {
+	log.Info("migrating the database once nobody else writes", "migrations", pending)
+	if err = driver.Migrate(ctx); err == nil {
 		log.Info("database migrated", "migrations", pending)
 	}
 	return err
