@@ -117,7 +117,6 @@ var errorTable = []errorResponse{
 
 const unavailableMessage = "the service is not available right now"
 
-// lookupError returns the response to an error.
 func lookupError(err error) errorResponse {
 	const tooMany, code = http.StatusTooManyRequests, "too_many_requests"
 	if notReady, ok := errors.AsType[*exports.NotReadyError](err); ok {

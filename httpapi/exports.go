@@ -20,7 +20,6 @@ import (
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
-// exportEndpoints are the endpoints of exports.
 type exportEndpoints struct {
 	all     *exports.Service
 	ownOnly bool // a client key registers only exports that are its own
@@ -246,7 +245,6 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 	return e.sendBatch(c, items)
 }
 
-// sendBatch responds with the zip of a batch.
 func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	batch, err := e.all.Tenant(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
@@ -295,7 +293,6 @@ func (c *call) touchExport(source string, id int64) {
 	}
 }
 
-// touchItems adds the exports of a batch.
 func (c *call) touchItems(items []exports.BatchItem) {
 	for _, item := range items {
 		c.touchExport(item.SourceURL, cmp.Or(item.Export, new(exports.Export)).ID)

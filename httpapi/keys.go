@@ -99,7 +99,6 @@ type issuedKeyResponse struct {
 	Key     jsontext.Value `json:"key"`
 }
 
-// keyEndpoints are the endpoints of client keys.
 type keyEndpoints struct{ service *keys.Service }
 
 func keyReply(key keys.Key, err error) (reply, error) {

@@ -26,7 +26,6 @@ type keyUsage struct {
 	Days []dayUsage `json:"days"`
 }
 
-// keyUsage responds with the usage of one key.
 func (e keyEndpoints) keyUsage(c *call) error {
 	list, err := e.usage(c, keys.UsageFilter{IDs: []int64{c.id}})
 	if errors.Is(err, keys.ErrNotFound) {

@@ -195,7 +195,6 @@ const (
 	RegisterOff
 )
 
-// clientIP returns the client IP of a request.
 func (o *Options) clientIP(r *http.Request) string {
 	if o.ClientIP != nil {
 		return o.ClientIP(r)

@@ -17,7 +17,6 @@ type query []parameter
 
 type parameter struct{ name, value, raw string }
 
-// query returns the query of the request.
 func (c *call) query() query { return parseQuery(c.r.URL.RawQuery) }
 
 func parseQuery(text string) query {

@@ -66,7 +66,6 @@ func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err er
 	return out, err
 }
 
-// encode responds with the JSON of a value.
 func (c *call) encode(status int, value any) error {
 	return c.send(status, marshal(value))
 }
@@ -121,7 +120,6 @@ func (c *call) compressible() bool {
 	return accept.Gzip(c.r.Header)
 }
 
-// sendBody responds with a body.
 func (c *call) sendBody(body *bodies.Body) error {
 	header, size := c.w.Header(), body.Size()
 	header.Set("Content-Type", "application/json")

@@ -15,7 +15,6 @@ import (
 	"example.com/canvasback/symbols/bundle"
 )
 
-// symbolEndpoints are the endpoints of folders and symbols.
 type symbolEndpoints struct {
 	all    *symbols.Service
 	bodies *bodies.Library

@@ -44,7 +44,6 @@ type trashRecord struct {
 	DeletedBy *int64 `json:"deletedBy"`
 }
 
-// listTrash responds with the trash.
 func (e symbolEndpoints) listTrash(c *call) error {
 	return sendPages(c, pages[symbols.TrashEntry]{
 		read: func(ctx context.Context, selected page) ([]symbols.TrashEntry, bool, error) {

@@ -63,7 +63,6 @@ func (k *Key) isPrevious() bool {
 	return !k.PreviousExpiresAt.IsZero() && k.Digest == k.PreviousDigest
 }
 
-// endPrevious removes the previous raw key.
 func (k *Key) endPrevious() {
 	k.PreviousDigest, k.PreviousPublicKey, k.PreviousExpiresAt = Digest{}, PublicKey{}, time.Time{}
 }

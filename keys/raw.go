@@ -47,7 +47,6 @@ func (RawKey) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) }
 // MarshalText implements [encoding.TextMarshaler].
 func (RawKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// newRawKey returns a random raw key.
 func newRawKey(prefix string) RawKey {
 	var secret [secretBytes]byte
 	rand.Read(secret[:]) // never fails
@@ -113,7 +112,6 @@ func newDigester(pepper []byte) *digester {
 	return &digester{macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
 }
 
-// digest returns the digest of raw.
 func (d *digester) digest(raw string) Digest {
 	if d.macs == nil {
 		var text [maxRaw]byte // on the stack, unless raw is longer; []byte(raw) would allocate

@@ -411,7 +411,6 @@ func (s *Service) waitLeaseExpiry() {
 	}
 }
 
-// setRawKey gives key a new raw key.
 func (s *Service) setRawKey(key *Key) RawKey {
 	raw := newRawKey(s.options.Prefix)
 	key.Prefix = string(raw[:len(raw)-sumDigits-secretDigits+shownDigits])

@@ -21,7 +21,6 @@ type Stats struct {
 	LeaseAge time.Duration
 }
 
-// counters are the counters of [Stats].
 type counters struct {
 	hits, misses, uncached, rejected, unavailable atomic.Uint64
 }

@@ -83,7 +83,6 @@ func checkIDs(ids []int64, most int) error {
 	return nil
 }
 
-// apply sets the given fields of key.
 func (f Fields) apply(key *Key) {
 	key.Name = *cmp.Or(f.Name, &key.Name)
 	key.Active = *cmp.Or(f.Active, &key.Active)

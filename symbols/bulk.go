@@ -40,7 +40,6 @@ func (f BulkFields) check() error {
 	return nil
 }
 
-// apply sets the fields of a symbol.
 func (f BulkFields) apply(info *SymbolInfo) (err error) {
 	if f.FolderID != nil {
 		info.FolderID = *f.FolderID

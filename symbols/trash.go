@@ -41,7 +41,6 @@ type Restored struct {
 	Symbol *Symbol
 }
 
-// deletion returns how this service deletes.
 func (s *Service) deletion(match Match, by int64) Deletion {
 	return Deletion{Stamp: Stamp{s.now(), by}, Match: match, Final: s.options.TrashLifetime < 0}
 }

@@ -136,7 +136,6 @@ func (s *suite) open(method, path, body string, headers ...string) *http.Respons
 	return got
 }
 
-// want fails the test unless the response has the status.
 func (r *response) want(status int) *response {
 	r.Helper()
 	if r.status != status {
@@ -155,7 +154,6 @@ func (r *response) wantError(status int, code string) *response {
 	return r.wantHeader("X-Request-Id", body.RequestID)
 }
 
-// wantHeader fails the test unless a header has the value.
 func (r *response) wantHeader(name, want string) *response {
 	r.Helper()
 	if got := r.header.Get(name); got != want {
@@ -164,7 +162,6 @@ func (r *response) wantHeader(name, want string) *response {
 	return r
 }
 
-// wantBody fails the test unless the body is equal.
 func (r *response) wantBody(want string) *response {
 	r.Helper()
 	if r.body != want {
@@ -173,7 +170,6 @@ func (r *response) wantBody(want string) *response {
 	return r
 }
 
-// decode decodes the body.
 func decode[T any](r *response) (value T) {
 	r.Helper()
 	if got := r.header.Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
@@ -185,7 +181,6 @@ func decode[T any](r *response) (value T) {
 	return value
 }
 
-// record is a JSON object.
 type record map[string]any
 
 // id returns the id as it stands in paths.

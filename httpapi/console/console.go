@@ -67,7 +67,6 @@ func New(options *Options) (http.Handler, error) {
 	return h, nil
 }
 
-// handler serves the embedded files.
 type handler struct {
 	files  map[string]file // by name
 	policy string

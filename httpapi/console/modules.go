@@ -49,7 +49,6 @@ func readEmbedded(files embed.FS, name string) []byte {
 	return content
 }
 
-// joiner joins modules.
 type joiner struct {
 	seen     map[string]bool // modules in the text
 	shared   map[string]bool // modules that are not to be in it

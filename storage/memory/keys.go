@@ -225,7 +225,6 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 	})
 }
 
-// usageKey identifies the usage of a key on a day.
 type usageKey struct {
 	id, day int64
 	owner   string

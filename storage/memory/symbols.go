@@ -10,7 +10,6 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// folder is a folder and its contents.
 type folder struct {
 	symbols.Folder
 	tenant    string
@@ -19,13 +18,11 @@ type folder struct {
 	changed   int64 // see symbols.Changed
 }
 
-// add adds a symbol to the folder.
 func (db *DB) add(f *folder, id int64) {
 	f.symbolIDs = with(f.symbolIDs, id)
 	db.changeContents(f)
 }
 
-// remove removes a symbol from the folder.
 func (db *DB) remove(f *folder, id int64) {
 	f.symbolIDs = without(f.symbolIDs, id)
 	db.changeContents(f)
@@ -83,7 +80,6 @@ func (s symbolStore) changeList() {
 	s.db.listVersions[s.tenant], s.db.listChanges[s.tenant] = newVersion(), s.db.position.Number
 }
 
-// listVersion returns the version of the folder list.
 func (s symbolStore) listVersion() symbols.Version {
 	return cmp.Or(s.db.listVersions[s.tenant], s.db.emptyVersion^symbols.Version(crc32.ChecksumIEEE([]byte(s.tenant))))
 }

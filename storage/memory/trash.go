@@ -11,7 +11,6 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// trashEntry is an entry of the trash with its symbols.
 type trashEntry struct {
 	symbols.TrashEntry
 	tenant  string

@@ -59,7 +59,6 @@ func ConfigurePool(config *pgxpool.Config) {
 // host is a host of a URL, with and without TLS if that is preferred.
 type host []*pgconn.FallbackConfig
 
-// splitHosts returns the hosts of a URL.
 func splitHosts(config *pgconn.Config) (hosts []host) {
 	first := &pgconn.FallbackConfig{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}
 	last := new(pgconn.FallbackConfig)

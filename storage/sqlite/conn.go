@@ -68,7 +68,6 @@ func (db *database) Transact(ctx context.Context, change func(sqlstore.Tx) error
 	return db.write(ctx, func(tx transaction) error { return change(tx) })
 }
 
-// transaction is a transaction of a connection.
 type transaction struct{ conn *sql.Conn }
 
 func (t transaction) Query(ctx context.Context, read func(sqlstore.Rows) error, statement string, args ...any) error {

@@ -19,7 +19,6 @@ var files embed.FS
 // run the files in order. Such applications should call [DB.Check] at startup.
 var Migrations, _ = fs.Sub(files, "migrations") // fails only for a malformed path
 
-// migrate applies the pending migrations.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `
 		CREATE TABLE IF NOT EXISTS canvasback_migrations (

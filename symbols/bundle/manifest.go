@@ -33,7 +33,6 @@ type manifestHeader struct {
 	Symbols json.RawMessage `json:"symbols"`
 }
 
-// manifestEntry describes a symbol and its file.
 type manifestEntry struct {
 	File   string `json:"file"`
 	Name   string `json:"name"`

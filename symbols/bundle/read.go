@@ -333,7 +333,6 @@ func (r *reader) readBundle(ctx context.Context, manifest *zip.File) error {
 	return nil
 }
 
-// readManifest returns the entries of a manifest.
 func (r *reader) readManifest(manifest *zip.File) ([]manifestEntry, error) {
 	text, err := r.decompress(manifest, int64(r.options.Limits.Entries+1)*maxManifestEntry)
 	if err != nil {

@@ -71,7 +71,6 @@ func each(pages func(after int64) (symbols.Page, error), write func(symbols.Symb
 	return nil
 }
 
-// writer writes a bundle.
 type writer struct {
 	zip       *zip.Writer
 	names     *filename.Dedup

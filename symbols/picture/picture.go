@@ -38,7 +38,6 @@ func Find(data string) (Picture, bool) {
 	return Picture{}, false
 }
 
-// fromJSON returns the image in a JSON object.
 func fromJSON(text string) (Picture, bool) {
 	var object struct {
 		Type    string  `json:"type"`

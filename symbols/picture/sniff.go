@@ -17,7 +17,6 @@ import (
 // SVG is the media type of SVG documents.
 const SVG = "image/svg+xml"
 
-// format is a type of images.
 type format struct {
 	mimeType, extension, name string
 	matches                   func([]byte) bool

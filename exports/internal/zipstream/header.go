@@ -45,7 +45,6 @@ func (h *header) large() bool {
 // needsZip64 reports whether the central directory needs zip64 for the entry.
 func (h *header) needsZip64() bool { return h.large() || h.offset >= math.MaxUint32 }
 
-// local returns the local header.
 func (h *header) local() []byte {
 	var extra []byte
 	crc, compressed, size := h.CRC, uint32(h.compressed), uint32(h.Size)

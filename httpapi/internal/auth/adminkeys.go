@@ -12,7 +12,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// adminKeys are the accepted admin keys.
 type adminKeys struct {
 	list      []*adminKey
 	comparing chan struct{} // has a value while a request compares a key with the hashes

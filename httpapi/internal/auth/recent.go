@@ -21,7 +21,6 @@ type recentUses struct {
 	ends expiries[recentUse]
 }
 
-// recentUse is a client IP and an admin key.
 type recentUse struct {
 	ip  string
 	key *adminKey

@@ -59,7 +59,6 @@ func (l *Library) page(ctx context.Context, key Key, r symbols.Range, first bool
 	return p, nil
 }
 
-// read reads records into a page.
 func (l *Library) read(ctx context.Context, key Key, r symbols.Range, p *page, reserve func(size int64) error) error {
 	service := l.service.Tenant(key.Tenant)
 	switch key.Kind {

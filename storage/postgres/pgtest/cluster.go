@@ -254,7 +254,6 @@ func (c *cluster) stop(mode string) error {
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// run runs a command.
 func (c *cluster) run(program string, args ...string) error {
 	output, err := c.command(program, args...).CombinedOutput()
 	if err != nil {
