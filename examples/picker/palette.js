@@ -182,12 +182,14 @@ export class CanvasbackPalette extends HTMLElement {
 		const { signal } = this.#reading;
 		this.#loading = true;
 		try {
+			let isShort; // which costs no request if it is the last one
 			do {
 				const { value = [], done } = await this.#pages.next();
 				signal.throwIfAborted();
 				symbols.push(...value);
-				this.#complete = done || value.length < pageSize;
-			} while (symbols.length < count && !this.#complete);
+				this.#complete = done;
+				isShort = value.length < pageSize;
+			} while ((symbols.length < count || isShort) && !this.#complete);
 			this.#symbols = symbols;
 			this.#render();
 		} catch (error) {
@@ -234,11 +236,20 @@ export class CanvasbackPalette extends HTMLElement {
 		const load = async (attempt) => {
 			image.src = await this.#client.imageUrl(symbol.id, { v: symbol.updatedAt, attempt });
 		};
-		image.onerror = () => {
-			image.onerror = disable;
-			load(2).catch(disable); // the token may have expired
+		// check shows that there is no image, unless the server may send it later.
+		const check = ({ status, retryAfter }) => {
+			if (status >= 400 && status < 500 && !retryAfter) disable();
+			else setTimeout(() => option.isConnected && load(Date.now()).catch(check), maxRetryAfter * (0.5 + Math.random() / 2));
 		};
-		load().catch(disable);
+		const loadLast = () => {
+			image.onerror = disable;
+			return load(Date.now());
+		};
+		image.onerror = () => {
+			image.onerror = () => this.#client.getSymbolImage(symbol.id).then(loadLast).catch(check);
+			load(2).catch(check); // the token may have expired
+		};
+		load().catch(check);
 		return option;
 	}
 

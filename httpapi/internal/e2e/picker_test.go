@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
@@ -26,6 +27,9 @@ type pickerSite struct {
 	*site
 	pageURL string
 	isDown  atomic.Bool // all requests but that for the client get 503
+
+	areImagesDown atomic.Bool
+	pageLimit     atomic.Value // instead of that of a request
 
 	mu       sync.Mutex
 	requests []string // method and path, of the API and of /token
@@ -52,6 +56,13 @@ func (s *pickerSite) record(next http.HandlerFunc) http.Handler {
 		if s.isDown.Load() && !strings.HasSuffix(r.URL.Path, "/client.js") {
 			http.Error(w, `{"message":"down"}`, http.StatusServiceUnavailable)
 			return
+		}
+		if s.areImagesDown.Load() && strings.HasSuffix(r.URL.Path, "/image") {
+			http.Error(w, "", http.StatusServiceUnavailable)
+			return
+		}
+		if limit, ok := s.pageLimit.Load().(string); ok {
+			r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "limit=200", "limit="+limit, 1)
 		}
 		next(w, r)
 	})
@@ -237,6 +248,36 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 	b.wait(inPalette(`options[999].ariaSelected === "true"`))
 	b.typeKeys(kb.Home)
 	b.wait(inPalette(`options[0].ariaSelected === "true" && root.querySelector("ul").scrollTop < 100`))
+}
+
+// TestPicker_ReadsShortPages: a page with a Link is not the last one, however short it is.
+func TestPicker_ReadsShortPages(t *testing.T) {
+	t.Parallel()
+	s := startPicker(t)
+	s.folder("Valves", "Ball", "Check", "Gate", "Globe", "Needle")
+	s.pageLimit.Store("2")
+	b := openTab(t, s.pageURL)
+	b.wait(inPalette(`root.querySelector("p").innerText === "5 symbols"`))
+	s.is.Equal(paletteNames(b), []string{"Ball", "Check", "Gate", "Globe", "Needle"})
+}
+
+// TestPicker_LoadsImagesAfterAnOutage: an image that the server did not send is not missing.
+func TestPicker_LoadsImagesAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	s := startPicker(t)
+	folder := s.folder("Valves", "Ball")
+	s.symbol(folder.ID, "Not an image", "text/plain", "text")
+	s.areImagesDown.Store(true)
+	b := openTab(t, s.pageURL)
+	b.ignoreProblem("404") // an image
+	b.ignoreProblem("503")
+	b.ignoreProblem("CORS policy")
+	b.waitFor(func() bool { return s.count("GET /api/symbol/symbols/1/image") >= 2 }, "two requests for the image")
+	time.Sleep(200 * time.Millisecond)
+	s.areImagesDown.Store(false)
+	b.wait(inPalette(`options.length === 2 && options[0].firstChild.naturalWidth > 0`))
+	b.wait(inPalette(`options[1].ariaDisabled`))
+	equal(b, inPalette(`options[0].ariaDisabled === null`), true)
 }
 
 func TestPicker_IsAccessible(t *testing.T) {
