@@ -26,18 +26,29 @@ async function imageOf({ id }, signal) {
 	}
 }
 
+const retryPause = 10_000; // milliseconds at most
+
 // thumbnail shows the image of a symbol, or the start of its data, until the signal is
-// aborted.
-export async function thumbnail(symbol, place, signal) {
+// aborted. While the server does not respond, it tries again.
+export function thumbnail(symbol, place, signal) {
+	showThumbnail(symbol, place, signal).catch(({ status, retryAfter }) => {
+		if (status >= 400 && status < 500 && !retryAfter) return;
+		setTimeout(() => signal.aborted || thumbnail(symbol, place, signal), retryPause * (0.5 + Math.random() / 2));
+	});
+}
+
+async function showThumbnail(symbol, place, signal) {
+	const url = await imageURL(symbol.id, symbol.version ?? symbol.updatedAt);
+	if (signal.aborted) return;
 	const node = new Image();
 	node.alt = "";
 	node.draggable = false;
-	node.onerror = () => signal.aborted || instead(symbol, place, signal).catch(() => {});
-	const url = await imageURL(symbol.id, symbol.version ?? symbol.updatedAt);
-	if (signal.aborted) return;
+	const failed = new Promise((resolve) => (node.onerror = resolve));
 	signal.addEventListener("abort", () => node.removeAttribute("src")); // ends the request
 	node.src = url;
 	fill(place, node);
+	await failed;
+	if (!signal.aborted) await instead(symbol, place, signal);
 }
 
 async function instead(symbol, place, signal) {

@@ -74,7 +74,7 @@ export function createTiles(library, chosen, actions) {
 		waiting = waiting.filter(({ signal }) => !signal.aborted);
 		const latest = waiting.splice(Math.max(0, waiting.length - count));
 		for (const { symbol, plate, signal } of latest.reverse()) {
-			thumbnail(symbol, plate, signal).catch(() => {});
+			thumbnail(symbol, plate, signal);
 		}
 		older = waiting.length;
 		if (older) requestAnimationFrame(loadSome);

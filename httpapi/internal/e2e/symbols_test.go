@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -89,6 +90,22 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	s.is.NoErr(err)
 	s.is.Equal(len(list.Folders), 1)
 	s.is.Equal(list.Folders[0].Name, "Vents & fans")
+}
+
+// TestSymbols_PicturesAreLoadedAfterAnOutage requires tiles to load again what failed.
+func TestSymbols_PicturesAreLoadedAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, unprotected)
+	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/image", status: 503, body: "{}"}
+	failing.on.Store(true)
+	s.listen(failing)
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openSymbols(s, "2 symbols")
+	b.ignoreProblem("503")
+	b.wait(`performance.getEntriesByType("resource").filter(({ name }) => name.includes("/image")).length >= 4`)
+	time.Sleep(200 * time.Millisecond)
+	failing.on.Store(false)
+	b.wait(`[...document.querySelectorAll(".preview img")].filter((image) => image.naturalWidth === 40).length === 2`)
 }
 
 func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
