@@ -42,9 +42,15 @@ async function zipEntry(file, { method, size, offset }) {
 }
 
 function drawioPictures(text) {
-	const list = JSON.parse(text.slice(text.indexOf("[")).replace(/<\/mxlibrary>\s*$/, ""));
+	const content = text.slice(text.indexOf(">") + 1, text.lastIndexOf("</mxlibrary")).trim();
+	const list = JSON.parse(content.startsWith("<![CDATA[") ? content.slice(9, -3) : unescaped(content));
 	return new Map(list.filter(({ data }) => data).map(({ title, data }) => [title, () => fetchData(data)]));
 }
+
+const entities = { quot: '"', apos: "'", lt: "<", gt: ">", amp: "&" };
+
+const unescaped = (text) => text.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (all, decimal, hex, name) =>
+	(name ? entities[name] ?? all : String.fromCodePoint(decimal ?? parseInt(hex, 16))));
 
 // fetchData returns the bytes of a data URL, which the policy of the page does not let it
 // fetch.

@@ -208,6 +208,13 @@ test("pictures are found in the files of an import", async () => {
 	const drawio = await picturesIn(new Blob([`<mxlibrary>[{"title":"T","data":"data:image/png;base64,QUJD"},{"title":"X","xml":"y"}]</mxlibrary>`]));
 	assert.deepEqual([...drawio.keys()], ["T"]);
 	assert.equal(await content(drawio, "T"), "ABC");
+	for (const text of [ // as this server writes it, as a title may be, and in CDATA
+		`<mxlibrary>[{&#34;title&#34;:&#34;T &amp;amp; &lt;&#x41;&#34;,&#34;data&#34;:&#34;data:image/png;base64,QUJD&#34;}]</mxlibrary>\n`,
+		`<mxlibrary title="[a]">[{"title":"T &amp;amp; <A","data":"data:image/png;base64,QUJD"}]</mxlibrary>`,
+		`<mxlibrary><![CDATA[[{"title":"T &amp; <A","data":"data:image/png;base64,QUJD"}]]]></mxlibrary>`,
+	]) {
+		assert.equal(await content(await picturesIn(new Blob([text])), "T &amp; <A"), "ABC");
+	}
 	const iconify = await picturesIn(new Blob([`{"prefix":"p","width":24,"icons":{"i":{"body":"<path/>","height":8}}}`]));
 	assert.match(await content(iconify, "i"), /viewBox="0 0 24 8"><path\/>/);
 	assert.equal((await picturesIn(new Blob(["\x89PNG"]))).size, 0);
