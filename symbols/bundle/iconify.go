@@ -73,14 +73,21 @@ type iconSet struct {
 	Icons   icons  `json:"icons"`
 	Aliases icons  `json:"aliases"`
 	Info    struct {
-		Author struct {
-			Name string `json:"name"`
-		} `json:"author"`
-		License struct {
-			Title string `json:"title"`
-			SPDX  string `json:"spdx"`
-		} `json:"license"`
+		Author  label `json:"author"`
+		License label `json:"license"`
 	} `json:"info"`
+}
+
+// label is an author or a license, which older sets have as a string.
+type label struct{ Name, Title, SPDX string }
+
+// UnmarshalJSON ignores what is neither an object nor a string.
+func (l *label) UnmarshalJSON(text []byte) error {
+	type object label
+	if json.Unmarshal(text, (*object)(l)) != nil {
+		json.Unmarshal(text, &l.Name)
+	}
+	return nil
 }
 
 // readIconify adds the symbols of an icon set, those with the names of aliases last.
@@ -168,7 +175,7 @@ func (s *iconSet) picture(name string, i icon, folders []string) (image, error) 
 	svg := fmt.Sprintf(`<svg %s width="%g" height="%g" viewBox="%g %g %g %g">%s</svg>`,
 		namespaces, width, height, left, top, width, height, body)
 	meta := map[string]any{"width": width, "height": height}
-	if license := cmp.Or(s.Info.License.SPDX, s.Info.License.Title); license != "" {
+	if license := cmp.Or(s.Info.License.SPDX, s.Info.License.Title, s.Info.License.Name); license != "" {
 		meta["license"] = fmt.Sprintf("%.255s", license) // each icon has it
 	}
 	if s.Info.Author.Name != "" {

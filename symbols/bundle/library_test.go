@@ -262,6 +262,21 @@ func TestRead_IconifyMetaIsValid(t *testing.T) {
 	is.New(t).True(ok && rejected.Files[0].Reason == "meta must not contain a NUL character")
 }
 
+// TestRead_IconSetWithOldInfo: older sets have an author and a license as strings, which the
+// tools of Iconify accept.
+func TestRead_IconSetWithOldInfo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for info, meta := range map[string]string{
+		`{"author":"Ann","license":"MIT"}`:    `{"author":"Ann","height":16,"license":"MIT","width":16}`,
+		`{"author":1,"license":{"title":[]}}`: `{"height":16,"width":16}`,
+	} {
+		contents, err := bundle.Read(t.Context(), []byte(`{"prefix":"a","icons":{"a":{"body":"<g/>"}},"info":`+info+`}`), nil)
+		is.NoErr(err)
+		is.Equal(contents.Files[0].Symbol.Meta, meta)
+	}
+}
+
 func TestWriteDrawio_KeepsNames(t *testing.T) {
 	is := is.New(t)
 	const name = "a\uffff\ufffeb\u2028c\x01<&>\"'\u0085"
