@@ -151,9 +151,12 @@ func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	if err := z.AddStored(entry, b.file.Prefetched(), download.Body); err != nil {
 		return err
 	}
-	file, err := b.service.stat(b.ctx, *b.items[b.current].Export)
-	if err == nil && file.Validator != download.Validator {
-		err = ErrChanged
+	again, err := b.service.Open(b.ctx, *b.items[b.current].Export) // its Opener may have no Stat
+	if err == nil {
+		again.Close()
+		if again.Validator != download.Validator {
+			err = ErrChanged
+		}
 	}
 	return err
 }
