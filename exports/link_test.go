@@ -112,6 +112,14 @@ func linkFiles() (files []fakeFile) {
 	return files
 }
 
+func TestLink_SkipsInvalidTextOnAnyProcess(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1))
+	l.sources = append(l.sources, "not UTF-8: \xff\xfe")
+	link := l.create(l.service(exports.Options{}))
+	is.Equal(l.readAll(l.find(l.service(exports.Options{}), link.Token)), l.readAll(link))
+}
+
 func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, append(linkFiles(), newFile(9, 99))...)

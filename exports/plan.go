@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/canvasback/exports/filename"
@@ -229,10 +230,10 @@ func (p *plan) countRenewals(previous *plan) {
 	p.Resumable = p.Resumable && p.Renewals < maxRenewals
 }
 
-// addSource adds the source of an item, and returns its index.
+// addSource adds the source of an item, as JSON keeps it, and returns its index.
 func (p *plan) addSource(item *BatchItem) int {
 	i := len(p.Sources)
-	p.Sources = append(p.Sources, item.SourceURL)
+	p.Sources = append(p.Sources, strings.ToValidUTF8(item.SourceURL, "\uFFFD"))
 	if item.Path != "" || item.FileName != "" {
 		p.Names = append(p.Names, planName{i, item.Path, item.FileName})
 	}
