@@ -3,6 +3,7 @@ package exports_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -128,6 +129,30 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))
 	_, err = s.PublicURL(t.Context(), items[0], owned(1))
 	is.True(errors.Is(err, exports.ErrFailed))
+}
+
+// forgetfulStore finds no links. It wraps the sentinel.
+type forgetfulStore struct{ exports.LinkStore }
+
+func (forgetfulStore) FindLink(context.Context, exports.Digest, bool) (exports.StoredLink, error) {
+	return exports.StoredLink{}, fmt.Errorf("store: %w", exports.ErrLinkNotFound)
+}
+
+func TestShareLink_ReplacesADeletedLink(t *testing.T) {
+	is := is.New(t)
+	origin := privateOrigin{newFakeOrigin()}
+	origin.set("https://files.example/7", newFile(100, 1))
+	db := memory.New().Exports()
+	s := must(exports.NewService(struct {
+		exports.Store
+		exports.LinkStore
+	}{db, forgetfulStore{db.(exports.LinkStore)}}, &exports.Options{Openers: []exports.Opener{origin}}))
+	put(t, s, "source", "https://files.example/7")
+	item := must(s.FindItem(t.Context(), exports.BatchOf("source")[0]))
+	for range 2 {
+		_, err := s.ShareLink(t.Context(), item, exports.Digest{}, "")
+		is.NoErr(err)
+	}
 }
 
 // TestShareLink_KeepsTheSource renews a shared link by the source as the client gave it:

@@ -101,7 +101,7 @@ func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, c
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		link, err := s.findUnused(ctx, s.shared.get(key), export.ExportedURL)
-		if err != ErrLinkNotFound {
+		if !errors.Is(err, ErrLinkNotFound) {
 			return link, err
 		}
 		if link, err = s.CreateLink(ctx, request); err == nil {
