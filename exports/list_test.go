@@ -60,6 +60,10 @@ func TestList_ValidatesFilter(t *testing.T) {
 	for _, text := range []string{"\xff", "a\x00", strings.Repeat("ä", exports.MaxURLLength+1)} {
 		_, err := s.List(t.Context(), exports.Filter{Contains: text}, exports.Range{})
 		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "q "))
+		_, err = s.List(t.Context(), exports.Filter{Tenant: &text}, exports.Range{})
+		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "tenant "))
+		_, _, err = s.Tenant(text).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
+		is.True(errors.Is(err, exports.ErrInvalid))
 	}
 	first := must(s.Get(t.Context(), 1))
 	is.Equal(first.SourceURL, "source-0")

@@ -99,7 +99,7 @@ func (s *Service) check(r Registration) (export Export, err error) {
 		}
 	}
 	export.Tenant, export.RegisteredBy = s.tenant, r.By
-	if err := cmp.Or(checkText("registeredBy", r.By), s.checkAllowed(u)); err != nil {
+	if err := cmp.Or(checkText("registeredBy", r.By), checkText("tenant", s.tenant), s.checkAllowed(u)); err != nil {
 		return Export{}, err
 	}
 	if r.PublicOnly && isPrivate(s.opener(u), u) {
@@ -156,14 +156,14 @@ func (s *Service) checkAllowed(u *url.URL) error {
 	return invalid(message)
 }
 
-// List returns a page of the exports that the filter selects, of all tenants by default. To read all pages,
-// continue with the last id while Page.More is true. The error matches [ErrInvalid] if
-// Contains is longer than a source URL or not valid text.
+// List returns a page of the exports that the filter selects, of all tenants by default. To
+// read all pages, continue with the last id while Page.More is true. The error matches
+// [ErrInvalid] if a text of the filter is longer than a source URL or not valid.
 //
 // A search reads exports until the page is full, in the worst case all above After:
 // 100,000 in 20 to 50 ms with any driver. If ctx ends before, it returns an error.
 func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error) {
-	if err := checkText("q", filter.Contains); err != nil {
+	if err := cmp.Or(checkText("q", filter.Contains), checkText("tenant", *cmp.Or(filter.Tenant, new(string)))); err != nil {
 		return Page{}, err
 	}
 	page, err := s.store.List(ctx, filter, r)

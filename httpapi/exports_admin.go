@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -133,9 +132,6 @@ func (e exportEndpoints) listExports(c *call) (err error) {
 	if e.tenants {
 		if filter.Tenant, err = c.query().pointer("tenant"); err != nil {
 			return err
-		}
-		if t := filter.Tenant; t != nil && (!utf8.ValidString(*t) || strings.ContainsRune(*t, 0)) {
-			return invalidRequest("tenant must be valid UTF-8 without NUL")
 		}
 	}
 	return sendPages(c, pages[exports.Export]{
