@@ -80,7 +80,7 @@ func (r *Resources) addBody(c *call) error {
 	var in struct {
 		FolderID      jsontext.Value `json:"folderId"`
 		IDs           jsontext.Value `json:"ids"`
-		SourceFileURL jsontext.Value `json:"sourceFileUrl"`
+		SourceFileURL sourceText     `json:"sourceFileUrl"`
 		ExportedURL   jsontext.Value `json:"exportedUrl"`
 		Items         jsontext.Value `json:"items"`
 	}
@@ -96,32 +96,25 @@ func (r *Resources) addBody(c *call) error {
 	if json.Unmarshal(in.FolderID, &folderID) == nil && in.FolderID.Kind() == '0' {
 		r.FolderIDs = append(r.FolderIDs, folderID)
 	}
-	var ids []int64
-	if json.Unmarshal(in.IDs, &ids) == nil {
-		r.SymbolIDs = append(r.SymbolIDs, ids...)
+	var list ids // the endpoint rejects a longer one
+	if json.Unmarshal(in.IDs, &list) == nil {
+		r.SymbolIDs = append(r.SymbolIDs, list...)
 	}
 	json.Unmarshal(in.ExportedURL, &r.ExportedURL)
 	r.ExportedURL = strings.TrimSpace(r.ExportedURL)
-	r.addSource(c.api.options.Exports, in.SourceFileURL)
-	var items []jsontext.Value
-	json.Unmarshal(in.Items, &items)
-	for _, item := range items {
-		var one struct {
-			SourceFileURL jsontext.Value `json:"sourceFileUrl"`
-		}
-		if json.Unmarshal(item, &one) == nil {
-			r.addSource(c.api.options.Exports, one.SourceFileURL)
+	if service := c.api.options.Exports; service != nil {
+		r.addSource(service, in.SourceFileURL)
+		items := exportEndpoints{all: service}.items()
+		json.Unmarshal(in.Items, &items) // the endpoint rejects those that it does not decode
+		for _, item := range items.list {
+			r.addSource(service, item.SourceFileURL)
 		}
 	}
 	return nil
 }
 
-func (r *Resources) addSource(service *exports.Service, value jsontext.Value) {
-	var source string
-	if service == nil || json.Unmarshal(value, &source) != nil {
-		return
-	}
-	if key, err := service.SourceKey(source); err == nil {
+func (r *Resources) addSource(service *exports.Service, source sourceText) {
+	if key, err := service.SourceKey(string(source)); err == nil {
 		r.Sources = append(r.Sources, key)
 	}
 }

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -51,6 +52,11 @@ func TestRequestResources(t *testing.T) {
 	is.Equal(got, httpapi.Resources{Sources: []string{"s"}})
 	for _, body := range []string{"[", `{"ids":[1],"ids":[2]}`, `{"items":[{"sourceFileUrl":"s","sourceFileUrl":"t"}]}`} {
 		want("POST", "/symbol/symbols/delete", body, 400, httpapi.Resources{})
+	}
+	for _, body := range []string{`{"items":[{"sourceFileUrl":"s"}`, `{"ids":[1`} { // short elements take many times the memory of a body
+		element := body[strings.IndexByte(body, '[')+1:]
+		h.client("POST", "/viewer/exports/download-batch", body+strings.Repeat(","+element, 20_000)+"]}").want(400)
+		is.True(len(got.Sources)+len(got.SymbolIDs) <= 1001)
 	}
 	_, err := httpapi.RequestResources(new(http.Request))
 	is.True(err != nil)
