@@ -41,7 +41,7 @@ func BatchOf(sources ...string) []BatchItem {
 	return items
 }
 
-// Named returns the export of the item with the file name of the item.
+// Named returns the export of the item, which must have one, with the file name of the item.
 func (i *BatchItem) Named() Export {
 	export := *i.Export
 	if strings.TrimSpace(i.FileName) != "" {
@@ -69,8 +69,8 @@ func (s *Service) Find(ctx context.Context, source string) (Export, error) {
 }
 
 // FindItem returns an item with the registered export, if there is one. Pass it to
-// [Service.Resolve] next, and then its Named to [Service.Open]. The error matches
-// [ErrInvalid] if a field is invalid.
+// [Service.Resolve] next, and then, unless it has an Err, its Named to [Service.Open].
+// The error matches [ErrInvalid] if a field is invalid.
 func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, error) {
 	if err := item.checkNames(""); err != nil {
 		return item, err
