@@ -65,7 +65,11 @@ func (p *program) seed(ctx context.Context) (d demo, err error) {
 	case !create:
 		return demo{}, nil
 	default:
-		if d.folderID, err = seedSymbols(ctx, library); err != nil {
+		d.folderID, err = seedSymbols(ctx, library)
+		if errors.Is(err, symbols.ErrFolderNameTaken) { // another process has just begun to create the samples
+			return demo{}, nil
+		}
+		if err != nil {
 			return demo{}, err
 		}
 	}
