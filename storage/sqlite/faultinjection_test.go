@@ -95,6 +95,7 @@ type faultInjector struct {
 
 	commits    atomic.Int32
 	failCommit atomic.Int32 // the number of the COMMIT that fails, counted from 1; 0 for none
+	panics     atomic.Bool  // panic instead
 }
 
 // runFaulty runs call, or returns err if a fault is injected. The result of a
@@ -171,6 +172,9 @@ func (c faultyConn) PrepareContext(ctx context.Context, text string) (driver.Stm
 func (c faultyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	return runFaulty(c.f, c.f.err, func() (driver.Result, error) {
 		if text == "COMMIT" && c.f.commits.Add(1) == c.f.failCommit.Load() {
+			if c.f.panics.Load() {
+				panic("injected")
+			}
 			_, err := c.sqliteConn.ExecContext(ctx, "ROLLBACK", nil)
 			return nil, errors.Join(errInjected, err)
 		}

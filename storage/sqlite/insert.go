@@ -28,7 +28,7 @@ type insertion struct {
 // insert inserts a symbol. Insertions that wait for the writer join the next one, so
 // that they share a commit. They return after it.
 func (db *database) insert(ctx context.Context, tenant string, symbol *symbols.Symbol) error {
-	own := &insertion{symbol, tenant, errors.New("sqlite: panic during an insertion"), make(chan struct{})}
+	own := &insertion{symbol, tenant, nil, make(chan struct{})}
 	select {
 	case db.writeLock <- struct{}{}:
 		defer func() { <-db.writeLock }()
@@ -77,11 +77,13 @@ func (db *database) insertGroup(ctx context.Context, group []*insertion) {
 		group[0].err = err
 		return
 	}
-	if err := db.transact(ctx, func(tx transaction) error { return tx.insert(ctx, group) }); err != nil {
+	err := errors.New("sqlite: panic during an insertion")
+	defer func() {
 		for _, i := range group {
-			i.err = err
+			i.err = cmp.Or(err, i.err)
 		}
-	}
+	}()
+	err = db.transact(ctx, func(tx transaction) error { return tx.insert(ctx, group) })
 }
 
 // insert inserts symbols. It returns no error of a missing folder, which is that of its

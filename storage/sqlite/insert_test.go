@@ -17,7 +17,8 @@ import (
 )
 
 // Insertions that wait for the writer share a commit. An error of one and a canceled
-// context do not affect the others. A failed commit is an error of all.
+// context do not affect the others. A failed commit is an error of all, and so is a panic of
+// the driver.
 func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 	t.Parallel()
 	const waiting = 10
@@ -25,11 +26,13 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 		name          string
 		missingFolder bool
 		failAt        int32 // the commit that fails, if not 0
+		panics        bool  // instead of failing
 		commits       int32
 	}{
 		{name: "success", commits: 2}, // with that of the folder
 		{name: "missing folder", missingFolder: true, commits: 2},
 		{name: "failed commit", failAt: 2, commits: 2},
+		{name: "panic", failAt: 2, panics: true, commits: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -44,6 +47,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
 				faults.commits.Store(0)
 				faults.failCommit.Store(test.failAt)
+				faults.panics.Store(test.panics)
 
 				var all sync.WaitGroup
 				errs := make([]error, waiting)
@@ -59,6 +63,11 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 							id++
 						}
 						all.Go(func() {
+							defer func() {
+								if recover() != nil {
+									errs[i] = errInjected
+								}
+							}()
 							var list []symbols.Symbol
 							if list, errs[i] = store.InsertSymbols(ctx, id, []symbols.Symbol{{Name: fmt.Sprint(i)}}); errs[i] == nil {
 								inserted[i] = list[0]
@@ -82,7 +91,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 					case i == 2 && test.missingFolder:
 						is.Equal(err, symbols.ErrFolderNotFound)
 					case test.failAt != 0:
-						is.True(errors.Is(err, errInjected))
+						is.True(errors.Is(err, errInjected) || test.panics && err != nil)
 					default:
 						is.NoErr(err)
 						want[inserted[i]] = true
