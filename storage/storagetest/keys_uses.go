@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -94,14 +95,14 @@ func keyUsage(t *testing.T, s Harness) {
 	for _, c := range []struct {
 		before        int64
 		most, removed int
-	}{{today - 1, 10, 0}, {today + 1, 2, 2}, {today + 1, 2, 1}, {today + 1, 2, 0}} {
+	}{{math.MinInt64, 10, 0}, {today - 1, 10, 0}, {today + 1, 2, 2}, {today + 1, 2, 1}, {today + 1, 2, 0}} {
 		removed, err := s.Keys().PruneUsage(t.Context(), c.before, c.most)
 		must(t, err)
 		if removed != c.removed {
 			t.Errorf("PruneUsage removes %d rows, want %d", removed, c.removed)
 		}
 	}
-	want(nil, nil, 0, keys.UsageRow{Day: today + 1, Requests: 7})
+	want(nil, nil, math.MinInt64, keys.UsageRow{Day: today + 1, Requests: 7})
 }
 
 func keyTouch(t *testing.T, s Harness) {

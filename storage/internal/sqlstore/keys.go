@@ -221,7 +221,7 @@ func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key
 }
 
 func (s Keys) Usage(ctx context.Context, ids []int64, owner *string, since int64) ([]keys.UsageRow, error) {
-	columns, where, group, args := "0", "day >= $1", "day", []any{since}
+	columns, where, group, args := "0", "day >= CAST($1 AS bigint)", "day", []any{since}
 	if ids != nil {
 		columns, group = "key_id", "key_id, day"
 		where, args = where+" AND key_id = ANY ($2::bigint[])", append(args, ids)
@@ -246,7 +246,7 @@ func (s Keys) PruneUsage(ctx context.Context, before int64, most int) (int, erro
 		WITH old AS MATERIALIZED ( -- a subquery could run, and skip what it has found, several times
 			SELECT key_id, day, owner
 			FROM canvasback_key_usage
-			WHERE day < $1
+			WHERE day < CAST($1 AS bigint)
 			LIMIT CAST($2 AS bigint)
 			FOR UPDATE SKIP LOCKED
 		)
