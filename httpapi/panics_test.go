@@ -190,7 +190,8 @@ func TestPanic_InOpener(t *testing.T) {
 	}
 }
 
-// TestPanic_InStore calls every route with stores whose methods all panic.
+// TestPanic_InStore calls every route with stores whose methods all panic. A key cannot be
+// checked then.
 func TestPanic_InStore(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -227,10 +228,50 @@ func TestPanic_InStore(t *testing.T) {
 			case "/symbol/search":
 				path += "?q=x"
 			}
-			h.send(route.Method, path, body, "Content-Type", "application/json", "x-admin-key", adminKey, "x-api-key", h.rawKey).wantError(500, "internal")
+			status, code := 500, "internal"
+			if route.Key == "x-api-key" && (route.Own || !open) || path == "/viewer/key/revoke" {
+				status, code = 503, "unavailable"
+			}
+			h.send(route.Method, path, body, "Content-Type", "application/json", "x-admin-key", adminKey, "x-api-key", h.rawKey).wantError(status, code)
 		}
 		h.client("GET", "/nope", "").wantError(404, "not_found")
 	}
+}
+
+// findPanicsStore is a store whose Find panics while bug is set.
+type findPanicsStore struct {
+	keys.Store
+	bug atomic.Bool
+}
+
+func (s *findPanicsStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
+	if s.bug.Load() {
+		panic("a bug in Find")
+	}
+	return s.Store.Find(ctx, digest)
+}
+
+// TestPanic_InStoreOfKeys has a link that nobody reads, or a stream of changes, whose goroutines
+// check the key. Without a lease each check reads the store.
+func TestPanic_InStoreOfKeys(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := &findPanicsStore{Store: memory.New().Keys()}
+	h := newHarness(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(store, nil)) })
+	h.rawKey = h.keyOf("")
+	h.listen(httpapi.Handler(&h.options))
+	h.files["s"] = &fstest.MapFile{Data: make([]byte, 100<<20), ModTime: time.Unix(1e9, 0)}
+	h.export("s", filesURL+"s")
+	_, path := (&linkHarness{harness: h}).create(exportBody("s"))
+	for _, path := range []string{path, "/symbol/changes"} {
+		response := h.open("GET", path, "")
+		defer response.Body.Close()
+		time.Sleep(100 * time.Millisecond)
+		store.bug.Store(true)
+		time.Sleep(500 * time.Millisecond)
+		store.bug.Store(false)
+	}
+	is.Equal(h.client("GET", "/symbol/folders", "").status, 200)
 }
 
 func TestPanic_InClientIPIs500(t *testing.T) {

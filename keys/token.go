@@ -114,7 +114,8 @@ func (s *Service) findToken(ctx context.Context, text string, leased bool, now t
 }
 
 // verifyToken checks form and signature of a page token. It reads the store once.
-func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (*entry, error) {
+func (s *Service) verifyToken(ctx context.Context, text string, digest Digest) (_ *entry, err error) {
+	defer recoverToError(&err)
 	claims, signedBy, err := pagetoken.Parse(s.tokenPrefix, text)
 	if err != nil || checkSources(claims.Sources) != nil {
 		return nil, ErrMalformed

@@ -150,8 +150,7 @@ func (s *Service) find(ctx context.Context, digest Digest, leased bool, now time
 func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
 	floor := s.cache.floor.Load()
 	key := string(binary.NativeEndian.AppendUint64(digest[:], floor))
-	result := s.loads.DoChan(key, func() (_ any, err error) {
-		defer recoverToError(&err)
+	result := s.loads.DoChan(key, func() (any, error) {
 		// The read is shared, so it must not be canceled with its first caller.
 		e, err := s.load(context.WithoutCancel(ctx), digest)
 		if err == nil {
@@ -169,7 +168,8 @@ func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
 }
 
 // load reads the store.
-func (s *Service) load(ctx context.Context, digest Digest) (*entry, error) {
+func (s *Service) load(ctx context.Context, digest Digest) (_ *entry, err error) {
+	defer recoverToError(&err) // responses are watched in goroutines
 	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
 	read := time.Now()
