@@ -76,6 +76,8 @@ type entry struct {
 	digest Digest
 	read   time.Time // when the read began
 
+	wasGiven atomic.Bool // the raw key, whose form is accepted: others are found by tokens and links
+
 	// The entry of a page token has no use. Its key consists of ID, Token, Scopes, which are
 	// those of the token alone, and Digest, which is that of its raw key. See permitted.
 	last atomic.Pointer[entry]

@@ -95,6 +95,22 @@ func TestImport_AgainEndsTokens(t *testing.T) {
 	})
 }
 
+// Without the option, page tokens and links of a foreign key are accepted, and put the key
+// into the cache.
+func TestVerify_RejectsForeignRawKeysOfTokens(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		const raw = "sk-sixteen-characters"
+		before := newService(t, store, &keys.Options{ForeignKeys: true})
+		_, err := before.Import(t.Context(), []keys.ImportedKey{imported(raw)})
+		is.NoErr(err)
+		token := issueToken(t, before, raw, keys.TokenFields{}).Raw
+		for range 2 {
+			is.NoErr(verify(t, s, token))
+			is.Equal(verify(t, s, raw), keys.ErrMalformed)
+		}
+	})
+}
+
 func TestImport_AfterOverlap(t *testing.T) {
 	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		const raw = "sk-sixteen-characters"

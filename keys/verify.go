@@ -110,18 +110,21 @@ func (s *Service) findRaw(ctx context.Context, raw string, leased bool, now time
 			break
 		}
 		digest := d.digest(raw)
-		if e := s.cache.keys.get(&digest, now); e != nil {
+		if e := s.cache.keys.get(&digest, now); e != nil && e.wasGiven.Load() {
 			s.stats.hits.Add(1)
 			return e, nil
 		}
 	}
-	if !wellFormed(raw) && !s.foreign(raw) { // a cached key is one of both
+	if !wellFormed(raw) && !s.foreign(raw) {
 		return nil, ErrMalformed
 	}
 	for _, d := range s.digesters {
 		if e, err = s.find(ctx, d.digest(raw), leased, now); err != ErrUnknown {
 			break
 		}
+	}
+	if err == nil {
+		e.wasGiven.Store(true)
 	}
 	return e, err
 }
