@@ -44,6 +44,13 @@ func ParseScopes(text string) Scopes {
 	return Scopes{text, true}
 }
 
+// check returns an error for scopes that NewScopes does not return: those of ParseScopes and
+// UnmarshalText may be any text.
+func (s Scopes) check() error {
+	_, err := NewScopes(s.List()...)
+	return err
+}
+
 // String returns the scopes separated by spaces, or "*" if everything is permitted.
 func (s Scopes) String() string {
 	if !s.limited {

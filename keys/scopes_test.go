@@ -144,3 +144,21 @@ func TestScopes_AreTheSameAfterJSON(t *testing.T) {
 		is.Equal(got.Scopes, want.Scopes)
 	}
 }
+
+func TestService_RejectsScopesOfAnyText(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Keys(), nil)
+	raw := issue(t, s, keys.Fields{}).Raw
+	for _, text := range []string{"Symbols:Read", "a,b", "a a", "\xff", "\x00"} {
+		var fields keys.Fields
+		fields.Scopes = new(keys.Scopes)
+		is.NoErr(fields.Scopes.UnmarshalText([]byte(text)))
+		_, err := s.Create(t.Context(), fields)
+		is.True(errors.Is(err, keys.ErrInvalid))
+		_, err = s.Update(t.Context(), 1, fields)
+		is.True(errors.Is(err, keys.ErrInvalid))
+		_, err = s.IssueToken(t.Context(), string(raw), keys.TokenFields{Scopes: keys.ParseScopes(text)})
+		is.True(errors.Is(err, keys.ErrInvalid))
+	}
+}

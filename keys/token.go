@@ -75,7 +75,7 @@ func (f *TokenFields) check() error {
 	if f.Lifetime < time.Second || f.Lifetime > maxLifetime {
 		return invalid("expiresInSeconds must be from 1 to %d", maxLifetime/time.Second)
 	}
-	return checkSources(f.Sources)
+	return cmp.Or(f.Scopes.check(), checkSources(f.Sources))
 }
 
 // checkSources accepts nil, or 1 to maxSources source URLs.

@@ -49,9 +49,11 @@ func (f Fields) check() error {
 		}
 	}
 	if f.Owner != nil && *f.Owner != "" {
-		return checkLabel("owner", *f.Owner)
+		if err := checkLabel("owner", *f.Owner); err != nil {
+			return err
+		}
 	}
-	return nil
+	return cmp.Or(f.Scopes, new(Scopes)).check()
 }
 
 // revokes reports whether an update of these fields is a revoking call.
