@@ -218,7 +218,7 @@ func (s *Service) Update(ctx context.Context, id int64, fields Fields, condition
 
 // notFound returns ErrNotFound for the MissingError of a call with one id.
 func notFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
+	if _, ok := errors.AsType[*MissingError](err); ok { // that of a condition may match ErrNotFound
 		return ErrNotFound
 	}
 	return err

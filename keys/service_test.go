@@ -174,3 +174,19 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.True(strings.Contains(log.String(), text))
 	}
 }
+
+// The error of a condition may match ErrNotFound, as that of a record of the application does.
+func TestUpdate_ReturnsErrorOfCondition(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, memory.New().Keys(), nil)
+	issue(t, s, keys.Fields{})
+	condition := fmt.Errorf("no such project: %w", keys.ErrNotFound)
+	fails := func(*keys.Key) error { return condition }
+	_, err := s.Update(t.Context(), 1, keys.Fields{}, fails)
+	is.Equal(err, condition)
+	_, err = s.Rotate(t.Context(), 1, 0, fails)
+	is.Equal(err, condition)
+	is.Equal(s.Delete(t.Context(), 1, fails), condition)
+	is.Equal(s.Delete(t.Context(), 2, fails), keys.ErrNotFound)
+}
