@@ -362,3 +362,21 @@ func TestVerifyFunc_SkipUse(t *testing.T) {
 	is.Equal(key.UseCount, int64(0))
 	is.True(key.LastUsedAt.IsZero())
 }
+
+// TestIssueToken_BothPublicKeysAreUnknown issues a token for a key that a process of an earlier
+// version has rotated, while the public key of the previous raw key waits to be written.
+func TestIssueToken_BothPublicKeysAreUnknown(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := memory.New().Keys()
+	s := newService(t, store, nil)
+	previous := issue(t, s, keys.Fields{}).Raw
+	current := rotate(t, s, 1, time.Hour).Raw
+	_, err := store.Update(t.Context(), []int64{1}, func(list []keys.Key) error {
+		list[0].PublicKey, list[0].PreviousPublicKey = keys.PublicKey{}, keys.PublicKey{}
+		return nil
+	})
+	is.NoErr(err)
+	is.NoErr(verify(t, s, previous))
+	is.NoErr(verify(t, s, issueToken(t, s, current, keys.TokenFields{}).Raw))
+}

@@ -58,8 +58,10 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 // recordUse records a use at the given time, and sets key to the used key. Returning
 // it would copy it twice.
 func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
-	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil && e.use.public.Load() == nil {
-		e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
+	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil {
+		if p := e.use.public.Load(); p == nil || p.digest != e.digest { // the other one waits for its next use
+			e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
+		}
 	}
 	at := max(now.UnixMilli(), e.use.id.created) // a store ignores earlier ones, as of a slow clock
 	e.use.record(at)
