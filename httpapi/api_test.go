@@ -331,6 +331,21 @@ func TestAuthenticate_Nested(t *testing.T) {
 	}
 }
 
+// TestRequireClientKey_RevokedBeforeAPI deletes a key while middleware between RequireClientKey
+// and the API holds the request.
+func TestRequireClientKey_RevokedBeforeAPI(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := must(httpapi.New(&h.options))
+	h.listen(api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, _ := httpapi.KeyFromContext(r.Context())
+		is.NoErr(h.options.Keys.Delete(r.Context(), key.ID))
+		api.ServeHTTP(w, r)
+	})))
+	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized")
+}
+
 // TestHideKeys_BehindRequireClientKey checks that it does not hide which key was verified.
 func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	t.Parallel()

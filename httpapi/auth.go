@@ -3,8 +3,10 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"example.com/canvasback/keys"
 )
@@ -75,7 +77,8 @@ func (c *call) checkOrigin() error {
 }
 
 // checkClientKey verifies the client key of the request, which must have the scopes. It
-// verifies no key twice for a request. The last check may be nil, or return
+// counts one use for a request, and verifies the key again behind middleware, which may have
+// held the request while the key was revoked. The last check may be nil, or return
 // [keys.SkipUse].
 func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error {
 	permit := func(key *keys.Key) error {
@@ -83,14 +86,10 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 		if err == nil && last != nil {
 			err = last(key)
 		}
-		return err
-	}
-	if c.inherited {
-		c.key, c.verified = c.outer.key, true
-		if err := permit(&c.key); err != keys.SkipUse {
-			return err
+		if err == nil && c.inherited {
+			err = keys.SkipUse
 		}
-		return nil
+		return err
 	}
 	values, check := c.credentials(), c.api.auth.Client
 	given := values.client
@@ -102,8 +101,35 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 		c.setKey(&key) // the rejected one
 		return err
 	}
-	c.key, c.verified = key, true
+	c.key, c.scopes, c.verified = key, scopes, true
 	return nil
+}
+
+// checkAfterWait returns an error if the key of a request was revoked while it waited.
+func (c *call) checkAfterWait() error {
+	if time.Since(c.start) > time.Second && !c.accepts() {
+		return keys.ErrUnknown
+	}
+	return nil
+}
+
+// accepts reports whether the request, once accepted, still would be. While the store is
+// unavailable it would, until its key or page token ends.
+func (c *call) accepts() bool {
+	if !c.verified {
+		return true
+	}
+	values := c.credentials()
+	raw := append(values.client, values.token...)[0]
+	key, err := c.api.options.Keys.VerifyFunc(c.detached(), raw, func(*keys.Key) error { return keys.SkipUse })
+	if err != nil {
+		end := c.key.ValidUntil()
+		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.options.Keys.Now().Before(end))
+	}
+	if tenant, err := c.api.tenantOf(&key); c.hasTenant && (err != nil || tenant != c.tenant) {
+		return false
+	}
+	return !slices.ContainsFunc(c.scopes, func(scope string) bool { return !key.Allows(scope) })
 }
 
 // KeyFromContext returns the verified client key of a request. It returns false

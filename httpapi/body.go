@@ -130,7 +130,7 @@ func (c *call) readBody(accepted func(mediaType string) bool, errType error, fac
 	if err != nil {
 		return nil, invalidRequest("body could not be read")
 	}
-	return body, nil
+	return body, c.checkAfterWait()
 }
 
 func checkBodyType(header http.Header, accepted func(mediaType string) bool, errType error) error {

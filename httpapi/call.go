@@ -28,8 +28,9 @@ type call struct {
 	givenID     string // the request id, for goroutines that must not read the header of w
 	credentials credentials
 	outer       *call    // of middleware of the API that the request has passed, or nil
-	inherited   bool     // outer has verified the client key, and the request has no other keys
+	inherited   bool     // outer has verified the client key, and counted its use, and the request has no other keys
 	key         keys.Key // if verified
+	scopes      []string // that the key must have
 	hasTenant   bool     // the route is about records of a tenant
 	tenant      string   // of the verified key, if hasTenant
 	verified    bool     // by api; false with open client routes

@@ -376,3 +376,19 @@ func TestDrain_WithoutDeadlines(t *testing.T) {
 	is.NoErr(err)
 	is.Equal(response.StatusCode, 401)
 }
+
+// TestBody_ArrivesAfterRevocation deletes a key while the body of its request arrives.
+func TestBody_ArrivesAfterRevocation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))
+	defer conn.Close()
+	const body = `{"name":"after revocation"}`
+	fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body[:5])
+	time.Sleep(1100 * time.Millisecond)
+	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
+	fmt.Fprint(conn, body[5:])
+	response := must(http.ReadResponse(bufio.NewReader(conn), nil))
+	is.Equal(response.StatusCode, 401)
+}

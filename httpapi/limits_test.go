@@ -354,6 +354,29 @@ func TestTurns_WaitIsBounded(t *testing.T) {
 	})
 }
 
+// TestTurns_KeyIsRevokedDuringWait deletes the key of a request that waits for another one.
+func TestTurns_KeyIsRevokedDuringWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))
+			o.Limits.StoreTimeout = 10 * time.Second
+		})
+		api := httpapi.Handler(&h.options)
+		var all sync.WaitGroup
+		for _, want := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
+			all.Go(func() {
+				is.Equal(serveOnce(api, "GET", "/symbol/search?q=valve&limit=1000", "", "x-api-key", h.rawKey).Code, want)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		is.NoErr(h.options.Keys.Delete(t.Context(), 1))
+		all.Wait()
+	})
+}
+
 // TestBodyRate_EmptyBodyOverHTTP2 has a body with the length 0 that does not end.
 func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 	t.Parallel()

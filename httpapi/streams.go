@@ -98,5 +98,10 @@ func (c *call) inTurn(expensive bool, f func() error) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
 	defer cancel()
-	return c.api.turns.Do(ctx, c.client(), f)
+	return c.api.turns.Do(ctx, c.client(), func() error {
+		if err := c.checkAfterWait(); err != nil {
+			return err
+		}
+		return f()
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/canvasback/httpapi/internal/stream"
-	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
 
@@ -94,7 +93,7 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 		text := []byte(":\n\n")
 		select {
 		case <-follower.Changes():
-			if !c.acceptsStream() {
+			if !c.accepts() {
 				return endStream(out)
 			}
 			text = newEvent(follower.Take())
@@ -126,7 +125,7 @@ func (c *call) watchStream(stop <-chan struct{}) <-chan struct{} {
 	go func() {
 		checks := time.NewTicker(keyCheckInterval)
 		defer checks.Stop()
-		for c.acceptsStream() {
+		for c.accepts() {
 			select {
 			case <-checks.C:
 				continue
@@ -144,21 +143,4 @@ func (c *call) watchStream(stop <-chan struct{}) <-chan struct{} {
 		}
 	}()
 	return ended
-}
-
-// acceptsStream reports whether the request would still be accepted. While the store is
-// unavailable it would, until its key or page token ends.
-func (c *call) acceptsStream() bool {
-	if !c.verified {
-		return true
-	}
-	values := c.credentials()
-	raw := append(values.client, values.token...)[0]
-	key, err := c.api.options.Keys.VerifyFunc(c.detached(), raw, func(*keys.Key) error { return keys.SkipUse })
-	if err != nil {
-		end := c.key.ValidUntil()
-		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.options.Keys.Now().Before(end))
-	}
-	tenant, err := c.api.tenantOf(&key)
-	return err == nil && tenant == c.tenant && key.Allows(ScopeSymbolsRead)
 }
