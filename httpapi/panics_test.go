@@ -279,7 +279,10 @@ func TestPanic_InClientIPIs500(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) {
 		o.ClientIP = func(*http.Request) string { panic("a bug") }
 	})
-	h.send("GET", "/symbol/folders", "", "x-api-key", "wrong").wantError(500, "internal")
+	for _, route := range []string{"GET /symbol/folders", "GET /viewer/key", "POST /viewer/tokens"} {
+		method, path, _ := strings.Cut(route, " ")
+		h.send(method, path, "", "x-api-key", "wrong").wantError(500, "internal")
+	}
 	h.client("GET", "/symbol/folders", "").want(200)
 }
 
@@ -288,6 +291,7 @@ func TestPanic_InRequestIDIs500(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) {
 		o.RequestID = func(*http.Request) string { panic("a bug") }
 	})
+	h.send("POST", "/viewer/key/revoke", `{"apiKeys":["wrong"]}`).wantError(500, "internal")
 	got := h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	is.New(t).True(got.header.Get("X-Request-Id") != "")
 }
