@@ -55,7 +55,7 @@
 // The requests that the application gets from the API, RequireClientKey and
 // Authenticate have neither header, so that nothing logs a key. The API also removes the
 // parameter. RequireClientKey and Authenticate neither remove nor accept it. An API behind
-// either of them takes the keys from the request context, and verifies no key twice. Download
+// either of them takes the keys from the request context, and counts one use. Download
 // links, and whatever else has no client key in a header, get 401 there. The request of the
 // caller is not modified.
 //
