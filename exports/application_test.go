@@ -42,7 +42,7 @@ func (o helloOpener) OpenRange(_ context.Context, _ *url.URL, p exports.Part) (i
 func newHelloService(t *testing.T, concurrency int, o exports.Options) *exports.Service {
 	t.Helper()
 	o.Openers = []exports.Opener{helloOpener{concurrency}}
-	s := must(exports.NewService(memory.New().Exports(), &o))
+	s := must(exports.NewService(memory.New().Exports(), &o))(t)
 	o.Openers[0] = nil // the Service has a copy
 	for _, source := range []string{"a", "b"} {
 		put(t, s, source, "https://x.example/"+source)
@@ -59,9 +59,9 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 			_, skipped, err := downloadBatch(t, s, []string{"a", "b"})
 			is.NoErr(err)
 			is.Equal(len(skipped), 0)
-			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))
-			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))
-			content := must(read(t.Context(), link, 0, 5))
+			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
+			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
+			content := must(read(t.Context(), link, 0, 5))(t)
 			is.Equal(string(content), "hello")
 			_, err = s.Check(t.Context(), *items[0].Export, n)
 			is.NoErr(err)
@@ -77,10 +77,10 @@ func TestFlush_WhileDownloadsEnd(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newHelloService(t, 6, exports.Options{})
-	items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))
+	items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
 	var wg sync.WaitGroup
 	for range 4 {
-		link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))
+		link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
 		wg.Go(func() {
 			for range 50 {
 				_, err := read(t.Context(), link, 0, 5)
@@ -99,8 +99,8 @@ func TestLink_JSONHasNoToken(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newHelloService(t, 6, exports.Options{})
-	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))}))
-	text := string(must(json.Marshal(link))) + fmt.Sprintf("%+v %v", *link, link)
+	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))(t)}))(t)
+	text := string(must(json.Marshal(link))(t)) + fmt.Sprintf("%+v %v", *link, link)
 	is.True(!strings.Contains(text, link.Token))
 }
 
@@ -116,7 +116,7 @@ func TestItems_ShareNoExport(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
-				items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "a", "new", "new", "invalid")))
+				items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "a", "new", "new", "invalid")))(t)
 				s.Resolve(t.Context(), items)
 				is.True(items[4].Err != nil && items[4].Export == nil)
 				for j := range items[:4] {
@@ -129,9 +129,9 @@ func TestItems_ShareNoExport(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))
+		items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))(t)
 		is.NoErr(s.Delete(t.Context(), items[0].Export.ID))
-		items = must(s.FindBatch(t.Context(), items))
+		items = must(s.FindBatch(t.Context(), items))(t)
 		is.True(items[0].Err != nil && items[0].Export == nil)
 	})
 }

@@ -46,7 +46,7 @@ func TestBatch_KnowsLocalFileWithoutRanges(t *testing.T) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "file")
 	is.NoErr(os.WriteFile(path, make([]byte, 2<<20), 0o600))
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{localOpener(path)}}))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{localOpener(path)}}))(t)
 	sources := register(t, s, "https://files.example/file")
 	for range 2 { // the second one knows the CRC
 		_, _, err := downloadBatch(t, s, sources)

@@ -144,7 +144,7 @@ func TestBatch_SurvivesAPanicInConcurrency(t *testing.T) {
 	is := is.New(t)
 	upstream := &panickingConcurrency{fakeUpstream: newFakeUpstream()}
 	upstream.serve("https://x.example/", []byte("content"))
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{upstream}}))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{upstream}}))(t)
 	_, skipped, err := downloadBatch(t, s, slices.Repeat(register(t, s, "https://x.example/"), 4))
 	is.NoErr(err)
 	is.Equal(len(skipped), 0)
@@ -180,9 +180,9 @@ func TestBatch_EndsWithItsContext(t *testing.T) {
 			})
 			urls = append(urls, u)
 		}
-		items := must(s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...)))
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...)))(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		batch := must(s.OpenBatch(ctx, items))
+		batch := must(s.OpenBatch(ctx, items))(t)
 		time.AfterFunc(time.Second, cancel)
 		is.Equal(batch.WriteZip(io.Discard, nil), context.Canceled)
 		is.NoErr(batch.Close())
@@ -199,7 +199,7 @@ func TestBatch_FlushesBeforeItWaits(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return &exports.File{Body: io.NopCloser(strings.NewReader("slow")), Size: 4}, nil
 		})
-		batch := must(openBatch(t, s, register(t, s, "https://x.example/fast", "https://x.example/slow")))
+		batch := must(openBatch(t, s, register(t, s, "https://x.example/fast", "https://x.example/slow")))(t)
 		defer batch.Close()
 		start := time.Now()
 		var out bytes.Buffer
@@ -247,7 +247,7 @@ func TestBatch_Size(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // in real time, a busy machine may not open all files in time
 				is := is.New(t)
 				s := newService(upstream, exports.Options{})
-				batch := must(openBatch(t, s, c.pick(register(t, s, urls...))))
+				batch := must(openBatch(t, s, c.pick(register(t, s, urls...))))(t)
 				var out bytes.Buffer
 				is.NoErr(batch.WriteZip(&out, nil))
 				is.NoErr(batch.Close())
@@ -289,7 +289,7 @@ func TestBatch_AnnouncedSizeIsKeptOrBroken(t *testing.T) {
 					}
 					return c.reopened()
 				})
-				batch := must(openBatch(t, s, register(t, s, "https://x.example/first", "https://x.example/second")))
+				batch := must(openBatch(t, s, register(t, s, "https://x.example/first", "https://x.example/second")))(t)
 				defer batch.Close()
 				is.True(batch.Size() > size)
 				time.Sleep(time.Minute) // the upstream may have closed the connection

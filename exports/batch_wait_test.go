@@ -52,7 +52,7 @@ func TestBatch_WaitsForSizes(t *testing.T) {
 				s := newService(upstream, exports.Options{})
 				sources := register(t, s, urls...)
 				start := time.Now()
-				batch := must(openBatch(t, s, sources))
+				batch := must(openBatch(t, s, sources))(t)
 				defer batch.Close()
 				is.Equal(time.Since(start), c.took)
 				is.Equal(batch.Size() > 0, c.known)

@@ -98,17 +98,25 @@ func (f *fakeUpstream) fail(rawURL string, err error) {
 	f.handle(rawURL, func(context.Context) (*exports.File, error) { return nil, err })
 }
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 // newService returns a Service in memory over an upstream.
 func newService(upstream *fakeUpstream, options exports.Options) *exports.Service {
 	options.Openers = []exports.Opener{upstream}
-	return must(exports.NewService(memory.New().Exports(), &options))
+	s, err := exports.NewService(memory.New().Exports(), &options)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // newUpstream returns an upstream and a Service in memory over it.

@@ -51,7 +51,7 @@ func fileURL(i int) string { return fmt.Sprintf("https://%d.example/%d", i%3, i)
 // service returns a Service as of a new process.
 func (l *linkTest) service(options exports.Options) *exports.Service {
 	options.Openers = []exports.Opener{l.origin}
-	s := must(exports.NewService(l.store, &options))
+	s := must(exports.NewService(l.store, &options))(l.t)
 	l.t.Cleanup(func() {
 		if err := s.Flush(context.Background()); err != nil {
 			l.t.Error(err)
@@ -61,8 +61,8 @@ func (l *linkTest) service(options exports.Options) *exports.Service {
 }
 
 func (l *linkTest) create(s *exports.Service) *exports.Link {
-	items := must(s.FindBatch(l.t.Context(), exports.BatchOf(l.sources...)))
-	return must(s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}}))
+	items := must(s.FindBatch(l.t.Context(), exports.BatchOf(l.sources...)))(l.t)
+	return must(s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}}))(l.t)
 }
 
 // newLink returns a link to files, and the Service that has created it.
@@ -76,16 +76,16 @@ func newLink(t *testing.T, files ...fakeFile) (*linkTest, *exports.Service, *exp
 // single returns a link to the file of a source.
 func single(t *testing.T, s *exports.Service, source string) *exports.Link {
 	t.Helper()
-	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: source}))
-	return must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: source}))(t)
+	return must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))(t)
 }
 
 func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
-	return must(must(s.FindLink(l.t.Context(), token)).Load(l.t.Context()))
+	return must(must(s.FindLink(l.t.Context(), token))(l.t).Load(l.t.Context()))(l.t)
 }
 
 func (l *linkTest) readAll(link *exports.Link) []byte {
-	return must(read(l.t.Context(), link, 0, link.Size))
+	return must(read(l.t.Context(), link, 0, link.Size))(l.t)
 }
 
 // renew delivers a link with another plan than before. It returns the link with that
@@ -154,7 +154,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 		if r.IntN(2) == 0 {
 			length = min(length, 2000)
 		}
-		got := must(read(t.Context(), found, offset, length))
+		got := must(read(t.Context(), found, offset, length))(t)
 		is.True(bytes.Equal(got, want[offset:offset+length]))
 	}
 }
@@ -169,7 +169,7 @@ func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
 	is.Equal(link.Type, "application/pdf")
 	want := contentOf(newFile(3_000_000, 7))
 	is.True(bytes.Equal(l.readAll(link), want))
-	got := must(read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))
+	got := must(read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))(t)
 	is.True(bytes.Equal(got, want[1_234_567:][:99]))
 }
 
@@ -318,7 +318,7 @@ func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
 	weak.validator = ""
 	l, _, link := newLink(t, weak, gone)
 	l.origin.remove(fileURL(1))
-	skipped := must(link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink}))
+	skipped := must(link.Serve(t.Context(), &sectionWriter{out: io.Discard, choose: wholeLink}))(t)
 	is.Equal(len(skipped), 1)
 	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
 	l.origin.remove(fileURL(0))
@@ -381,7 +381,7 @@ func TestLink_BoundsTheRenewedPlan(t *testing.T) {
 	put(t, s, l.sources[0], long)
 	_, _, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, exports.ErrFailed))
-	found := must(s.FindLink(t.Context(), link.Token))
+	found := must(s.FindLink(t.Context(), link.Token))(t)
 	is.True(found.PlanSize < 1<<20)
 }
 
@@ -390,11 +390,11 @@ func TestService_WithoutLinkStore(t *testing.T) {
 	l := newLinkTest(t, newFile(2<<20, 1))
 	is.True(l.service(exports.Options{}).HasLinks())
 	link := l.create(l.service(exports.Options{}))
-	s := must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{l.origin}}))
+	s := must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{l.origin}}))(t)
 	is.True(!s.HasLinks())
 	_, err := s.FindLink(t.Context(), link.Token)
 	is.Equal(err, exports.ErrLinkNotFound)
-	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))
+	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))(t)
 	_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 	is.True(err != nil)
 	for range 2 { // facts are in memory
@@ -435,8 +435,8 @@ func TestCreateLink_SingleFileNeedsNoPath(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(10, 1))
 	s := l.service(exports.Options{})
-	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"}))
-	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"}))(t)
+	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))(t)
 	is.Equal(link.FileName, "1.bin")
 }
 
@@ -449,8 +449,8 @@ func TestCheck_ResumableAsTheLink(t *testing.T) {
 		l := newLinkTest(t, f)
 		s := l.service(exports.Options{})
 		is.Equal(l.create(s).Resumable(), i == 0)
-		export := must(s.Find(t.Context(), l.sources[0]))
-		check := must(s.Check(t.Context(), export, 4096))
+		export := must(s.Find(t.Context(), l.sources[0]))(t)
+		check := must(s.Check(t.Context(), export, 4096))(t)
 		is.Equal(check.Resumable, i == 0)
 	}
 }

@@ -108,7 +108,7 @@ func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 	is := is.New(t)
 	l, s, link := newLink(t, newFile(100, 1), newFile(0, 2))
 	digest := sha256.Sum256([]byte(link.Token))
-	stored := must(l.store.FindLink(t.Context(), digest, true))
+	stored := must(l.store.FindLink(t.Context(), digest, true))(t)
 	plan := strings.Replace(string(stored.Plan), `"streamed":true,`, "", 1)
 	is.True(plan != string(stored.Plan))
 	_, err := l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan))
@@ -133,7 +133,7 @@ func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 		token := l.create(s).Token
 		link := l.find(s, token)
 		for _, offset := range []int64{0, 10, 100_000, 256 << 10, 256<<10 + 100_000, link.Size - 300} {
-			got := must(read(t.Context(), link, offset, 200))
+			got := must(read(t.Context(), link, offset, 200))(t)
 			is.True(bytes.Equal(got, want[offset:][:200]))
 			l.forgetFacts()
 			link = l.find(l.service(exports.Options{OpenTimeout: time.Second}), token)
@@ -150,7 +150,7 @@ func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	}
 	link := l.create(s)
 	is.Equal(len(link.Skipped), 200)
-	stored := must(l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true))
+	stored := must(l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true))(t)
 	is.True(len(stored.Plan) < 100*1_000*12/10)
 	found := l.find(l.service(exports.Options{}), link.Token)
 	is.Equal(len(found.Skipped), 100)
@@ -275,7 +275,7 @@ func TestCreateLink_BoundsThePlan(t *testing.T) {
 		for i := range items {
 			items[i].Path = strings.Repeat("é", 1000) // stored as what was asked for, and in the name
 		}
-		items = must(s.FindBatch(t.Context(), items))
+		items = must(s.FindBatch(t.Context(), items))(t)
 		_, err := s.CreateLink(t.Context(), exports.LinkRequest{Items: items})
 		return err
 	}

@@ -24,13 +24,13 @@ func TestPut_KeepsNameAndOwner(t *testing.T) {
 		export, _, err := s.Register(t.Context(), r)
 		return export, err
 	}
-	export := must(put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true}))
+	export := must(put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true}))(t)
 	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"a.pdf", "key 1"})
-	export = must(put(exports.Registration{By: "key 1", OwnOnly: true}))
+	export = must(put(exports.Registration{By: "key 1", OwnOnly: true}))(t)
 	is.Equal(export.FileName, "a.pdf") // the previous one
 	_, err := put(exports.Registration{By: "key 2", OwnOnly: true})
 	is.Equal(err, exports.ErrNotOwner)
-	export = must(put(exports.Registration{By: "key 2", FileName: new(" ")}))
+	export = must(put(exports.Registration{By: "key 2", FileName: new(" ")}))(t)
 	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"", "key 2"})
 	_, err = put(exports.Registration{By: "a\x00"})
 	is.True(errors.Is(err, exports.ErrInvalid))
@@ -53,7 +53,7 @@ func TestList_ValidatesFilter(t *testing.T) {
 		{"source-10", exports.Range{Limit: 2}, 2, true}, // of 10, 100 and 101
 		{strings.Repeat("ä", exports.MaxURLLength), exports.Range{}, 0, false},
 	} {
-		page := must(s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows))
+		page := must(s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows))(t)
 		is.Equal(len(page.Exports), test.count)
 		is.Equal(page.More, test.more)
 	}
@@ -65,7 +65,7 @@ func TestList_ValidatesFilter(t *testing.T) {
 		_, _, err = s.Tenant(text).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
 		is.True(errors.Is(err, exports.ErrInvalid))
 	}
-	first := must(s.Get(t.Context(), 1))
+	first := must(s.Get(t.Context(), 1))(t)
 	is.Equal(first.SourceURL, "source-0")
 	_, err := s.Get(t.Context(), 103)
 	is.Equal(err, exports.ErrNotFound)
@@ -83,7 +83,7 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	}
 	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
 	upstream.handle(export.ExportedURL, open(exports.File{Size: 7, Type: "application/pdf", Validator: "v"}, "content"))
-	check := must(s.Check(t.Context(), export, 3))
+	check := must(s.Check(t.Context(), export, 3))(t)
 	is.Equal([]any{check.Name, check.Size, check.Type, check.Body}, []any{"plan.pdf", int64(7), "application/pdf", nil})
 	is.True(!check.Resumable) // its Opener cannot read parts
 	is.Equal(upstream.open.Load(), int64(0))
@@ -94,10 +94,10 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	is.Equal(upstream.open.Load(), int64(0))
 
 	origin := newFakeOrigin()
-	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
+	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))(t)
 	for validator, resumable := range map[string]bool{"v": true, "": false} {
 		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
-		check = must(s.Check(t.Context(), export, 3))
+		check = must(s.Check(t.Context(), export, 3))(t)
 		is.Equal(check.Resumable, resumable)
 	}
 	is.NoErr(s.Flush(t.Context()))

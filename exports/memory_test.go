@@ -36,9 +36,9 @@ func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
 				}
 				s := newService(upstream, exports.Options{})
 				sources := register(t, s, urls...)
-				items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))
+				items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
 				meter := ziptest.NewHeapMeter()
-				batch := must(s.OpenBatch(t.Context(), items))
+				batch := must(s.OpenBatch(t.Context(), items))(t)
 				defer batch.Close()
 				is.NoErr(batch.WriteZip(meter, nil))
 				if skipped := batch.Skipped(); len(skipped) > 0 {

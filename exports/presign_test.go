@@ -38,13 +38,13 @@ func TestService_PublicURL(t *testing.T) {
 		store := &fakeObjectStore{fakeUpstream: newFakeUpstream()}
 		s := must(exports.NewService(memory.New().Exports(), &exports.Options{
 			Openers: []exports.Opener{store, newFakeUpstream()}, OpenTimeout: 10 * time.Millisecond,
-		}))
+		}))(t)
 		sources := register(t, s, "store://files.example/a", "https://x.example/b")
-		items := must(s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...)))
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(append(sources, "unknown")...)))(t)
 
-		public := must(s.PublicURL(t.Context(), items[0], nil))
+		public := must(s.PublicURL(t.Context(), items[0], nil))(t)
 		is.Equal(public, "https://files.example/a?signed")
-		public = must(s.PublicURL(t.Context(), items[1], nil))
+		public = must(s.PublicURL(t.Context(), items[1], nil))(t)
 		is.Equal(public, "https://x.example/b")
 		urls, skipped, err := s.PublicURLs(t.Context(), items, nil)
 		is.NoErr(err)
@@ -83,8 +83,8 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	now := time.Now()
 	s := must(exports.NewService(l.store, &exports.Options{
 		Openers: []exports.Opener{privateOrigin{l.origin}}, LinkServed: 2, Now: func() time.Time { return now },
-	}))
-	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))
+	}))(t)
+	items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))(t)
 	owned := func(owner byte) exports.PrivateURL {
 		return func(ctx context.Context, item exports.BatchItem) (string, error) {
 			link, err := s.ShareLink(ctx, item, exports.Digest{owner}, "client")
@@ -95,7 +95,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 		}
 	}
 	url := func(item int, owner byte) string {
-		return must(s.PublicURL(t.Context(), items[item], owned(owner)))
+		return must(s.PublicURL(t.Context(), items[item], owned(owner)))(t)
 	}
 	first := url(0, 1)
 	is.Equal(url(0, 1), first)
@@ -107,7 +107,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.Equal(len(skipped), 1)
 	is.True(errors.Is(skipped[0].Err, exports.ErrGone))
 
-	found := must(s.FindLink(t.Context(), first))
+	found := must(s.FindLink(t.Context(), first))(t)
 	is.Equal(found.Owner, exports.Digest{1})
 	for range 2 {
 		l.readAll(l.find(s, first))
@@ -126,7 +126,7 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.True(url(1, 1) != given) // which is now a link of the other tenant
 
 	// Without links there is no URL.
-	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))
+	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))(t)
 	_, err = s.PublicURL(t.Context(), items[0], owned(1))
 	is.True(errors.Is(err, exports.ErrFailed))
 }
@@ -146,9 +146,9 @@ func TestShareLink_ReplacesADeletedLink(t *testing.T) {
 	s := must(exports.NewService(struct {
 		exports.Store
 		exports.LinkStore
-	}{db, forgetfulStore{db.(exports.LinkStore)}}, &exports.Options{Openers: []exports.Opener{origin}}))
+	}{db, forgetfulStore{db.(exports.LinkStore)}}, &exports.Options{Openers: []exports.Opener{origin}}))(t)
 	put(t, s, "source", "https://files.example/7")
-	item := must(s.FindItem(t.Context(), exports.BatchOf("source")[0]))
+	item := must(s.FindItem(t.Context(), exports.BatchOf("source")[0]))(t)
 	for range 2 {
 		_, err := s.ShareLink(t.Context(), item, exports.Digest{}, "")
 		is.NoErr(err)
@@ -166,14 +166,14 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
 		Openers: []exports.Opener{origin},
 		SourceKey: func(source string) string { // the id of a drawing
-			return must(url.Parse(source)).Query().Get("id")
+			return must(url.Parse(source))(t).Query().Get("id")
 		},
 		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			asked = append(asked, r.Source)
 			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
 		},
-	}))
-	link := must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))
+	}))(t)
+	link := must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))(t)
 	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
 	_, _, err := readCurrent(t.Context(), link)
 	is.NoErr(err)
@@ -188,11 +188,11 @@ func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	a, b := newFile(100, 1), newFile(100, 2)
 	origin.set("https://files.example/a", a)
 	origin.set("https://files.example/b", b)
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))(t)
 	share := func(u string) *exports.Link {
 		put(t, s, "s", u)
-		item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))
-		return must(s.ShareLink(t.Context(), item, exports.Digest{}, ""))
+		item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))(t)
+		return must(s.ShareLink(t.Context(), item, exports.Digest{}, ""))(t)
 	}
 	first := share("https://files.example/a")
 	share("https://files.example/b")
@@ -212,19 +212,19 @@ func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 func TestService_OtherSchemesArePrivate(t *testing.T) {
 	is := is.New(t)
 	opener := blobs{rows: map[string][]byte{"17": []byte("a plan")}}
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
 	registration := exports.Registration{SourceURL: "s", ExportedURL: "blob://database/17"}
 	_, _, err := s.Register(t.Context(), registration)
 	is.NoErr(err)
 	registration.PublicOnly = true
 	_, _, err = s.Register(t.Context(), registration)
 	is.Equal(err, exports.ErrPrivate)
-	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))(t)
 	url, err := s.PublicURL(t.Context(), item, func(context.Context, exports.BatchItem) (string, error) { return "link", nil })
 	is.NoErr(err)
 	is.Equal(url, "link")
 	item.Export.ExportedURL = "https://elsewhere.example/a.pdf"
-	url = must(s.PublicURL(t.Context(), item, nil))
+	url = must(s.PublicURL(t.Context(), item, nil))(t)
 	is.Equal(url, item.Export.ExportedURL)
 	item.Export.ExportedURL = "s3://removed/a.pdf"
 	_, err = s.PublicURL(t.Context(), item, nil)
@@ -247,9 +247,9 @@ func TestShareLink_OfAnotherSignature(t *testing.T) {
 			}
 			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
 		},
-	}))
+	}))(t)
 	share := func(source string) *exports.Link {
-		return must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))
+		return must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))(t)
 	}
 	share("https://cad.example/7?signature=first")
 	valid = "?signature=second" // the first has expired

@@ -54,7 +54,7 @@ func TestResolve_IsUsedLikeARegisteredExport(t *testing.T) {
 
 	_, err = s.Find(t.Context(), "known")
 	is.Equal(err, exports.ErrNotFound) // not kept
-	export := must(s.Find(t.Context(), "known-kept"))
+	export := must(s.Find(t.Context(), "known-kept"))(t)
 	is.Equal(export.FileName, "a.pdf")
 	is.NoErr(resolve(t.Context(), s, "known-kept").Err)
 	is.Equal(calls.Load(), int64(3))
@@ -168,14 +168,14 @@ func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
 			sources[i] = fmt.Sprint(i)
 		}
 		start := time.Now()
-		items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
 		s.Resolve(t.Context(), items)
 		is.Equal(most.Load(), int64(16))
 		is.Equal(time.Since(start), 10*time.Second)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // a client that leaves
 		defer cancel()
-		s.Resolve(ctx, must(s.FindBatch(t.Context(), exports.BatchOf(sources...))))
+		s.Resolve(ctx, must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t))
 		is.Equal(most.Load(), int64(16))
 		is.Equal(running.Load(), int64(0))
 		is.Equal(time.Since(start), 12*time.Second)
@@ -223,16 +223,16 @@ func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
 		{"manifest.json", "1"}, {"sub", "manifest.json"}, {"a", "b"}} {
 		items = append(items, exports.BatchItem{SourceURL: source, Path: name[0], FileName: name[1]})
 	}
-	items = must(s.FindBatch(t.Context(), items))
+	items = must(s.FindBatch(t.Context(), items))(t)
 	want := []string{"plan.pdf", "A/B/plan.pdf", "a/b/plan-1.pdf", "x/y/cut.dwg", "plan-1.pdf/in", "plan-1.pdf/in-1", "y_z", "plan-2.pdf",
 		"manifest-1.json/1", "sub/manifest.json", "a/b-1"}
-	batch := must(s.OpenBatch(t.Context(), items))
+	batch := must(s.OpenBatch(t.Context(), items))(t)
 	defer batch.Close()
 	var out strings.Builder
 	is.NoErr(batch.WriteZip(&out, nil))
 	names, _ := readZip(t, []byte(out.String()))
 	is.Equal(names, want)
-	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items}))
+	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
 	is.True(!link.Resumable())
 	is.Equal(len(link.NotResumable), len(items))
 }
@@ -257,7 +257,7 @@ func TestResolve_SharesNoCallOfAnotherSource(t *testing.T) {
 	is := is.New(t)
 	s := newSigned(0)
 	const source = "https://cad.example/7?signature="
-	items := must(s.FindBatch(t.Context(), exports.BatchOf(source+"bad", source+"good")))
+	items := must(s.FindBatch(t.Context(), exports.BatchOf(source+"bad", source+"good")))(t)
 	s.Resolve(t.Context(), items)
 	is.Equal(items[0].Err, exports.ErrNotFound)
 	is.NoErr(items[1].Err)
@@ -286,7 +286,7 @@ func TestResolve_KeepsLaterRegistration(t *testing.T) {
 		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", FileName: new("new.pdf")})
 		is.NoErr(err)
 		is.Equal((<-done).Export.ExportedURL, "https://x.example/new")
-		export := must(s.Find(t.Context(), "s"))
+		export := must(s.Find(t.Context(), "s"))(t)
 		is.Equal(export.ExportedURL, "https://x.example/new")
 		is.Equal(export.FileName, "new.pdf")
 	})

@@ -36,7 +36,7 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	is.NoErr(err)
 	is.True(!created)
 	is.Equal(export, exports.Export{ID: 1, SourceURL: "src", ExportedURL: "http://x.example/b?q", FileName: " name ", CreatedAt: at, UpdatedAt: at.Add(time.Hour)})
-	found := must(s.Find(t.Context(), "\tsrc "))
+	found := must(s.Find(t.Context(), "\tsrc "))(t)
 	is.Equal(found, export)
 
 	is.NoErr(s.Delete(t.Context(), export.ID))
@@ -129,8 +129,8 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 			return &exports.File{Body: r, Size: -1}, nil
 		})
 		sources := register(t, s, "https://x.example/long")
-		export := must(s.Find(t.Context(), sources[0]))
-		file := must(s.Open(t.Context(), export))
+		export := must(s.Find(t.Context(), sources[0]))(t)
+		file := must(s.Open(t.Context(), export))(t)
 		content, err := io.ReadAll(file.Body)
 		is.NoErr(err) // the download outlives the timeout
 		is.Equal(string(content), "xxxxx")

@@ -65,7 +65,7 @@ func TestHandler_PanicsOnInvalidOptions(t *testing.T) {
 
 func TestAPI_DoesNotPrintAdminKeys(t *testing.T) {
 	t.Parallel()
-	api := must(httpapi.New(&httpapi.Options{AdminKeys: []string{"secret"}}))
+	api := must(httpapi.New(&httpapi.Options{AdminKeys: []string{"secret"}}))(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		out := fmt.Sprintf(verb, api) + fmt.Sprintf(verb, *api)
 		t.Log(verb, out)
@@ -109,7 +109,7 @@ func TestConfigureServer_FillsUnsetFields(t *testing.T) {
 func appServer(t *testing.T, h *harness) {
 	t.Helper()
 	h.options.Prefix = "/api"
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, ok := httpapi.KeyFromContext(r.Context())
 		fmt.Fprint(w, "hello ", key.Name, " ", ok, " ", key.LastUsedAt.UnixMilli())
@@ -241,7 +241,7 @@ func TestAuthenticate_HidesKeys(t *testing.T) {
 	t.Parallel()
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	inspect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 			for _, v := range []any{r, *r, r.Header, r.Context(), w} {
@@ -270,7 +270,7 @@ func TestServeHTTP_ModifiesNoRequest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.Prefix = "/api" })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	r := httptest.NewRequest("GET", "/api/symbol/folders", nil)
 	r.Header.Set("X-Api-Key", h.rawKey)
 	r.Header.Set("X-Admin-Key", adminKey)
@@ -297,7 +297,7 @@ func TestAuthenticate_Nested(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h, other := newHarness(t), newHarness(t)
-	first, second := must(httpapi.New(&h.options)), must(httpapi.New(&other.options))
+	first, second := must(httpapi.New(&h.options))(t), must(httpapi.New(&other.options))(t)
 	replaceKeys := func(client, admin string, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if client != "" {
@@ -337,7 +337,7 @@ func TestRequireClientKey_RevokedBeforeAPI(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	h.listen(api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := httpapi.KeyFromContext(r.Context())
 		is.NoErr(h.options.Keys.Delete(r.Context(), key.ID))
@@ -352,7 +352,7 @@ func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	is := is.New(t)
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.Observe = seen.observe })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	h.listen(api.RequireClientKey(httpapi.HideKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := httpapi.KeyFromContext(r.Context())
 		is.Equal(key.ID, int64(1))
@@ -360,7 +360,7 @@ func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	}))))
 	h.client("GET", "/symbol/folders", "").want(200)
 	is.Equal(seen.last(t, 1).KeyID, int64(1))
-	key := must(h.options.Keys.Get(t.Context(), 1))
+	key := must(h.options.Keys.Get(t.Context(), 1))(t)
 	is.Equal(key.UseCount, int64(1))
 }
 
@@ -371,7 +371,7 @@ func TestObserve_KeyBehindOpenMiddleware(t *testing.T) {
 	is := is.New(t)
 	var seen observer
 	h := newHarness(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys, o.Observe = true, seen.observe })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	h.listen(api.RequireClientKey(api))
 	token := h.token("")
 	is.Equal(seen.last(t, 1).KeyID, int64(1))

@@ -77,9 +77,9 @@ type issuedKeys struct{ valid, inactive, expired, rotated, deleted, foreign keys
 func issueKeys(t *testing.T, h *harness) issuedKeys {
 	t.Helper()
 	is := is.New(t)
-	create := func(fields keys.Fields) keys.Issued { return must(h.options.Keys.Create(t.Context(), fields)) }
+	create := func(fields keys.Fields) keys.Issued { return must(h.options.Keys.Create(t.Context(), fields))(t) }
 	rotated, deleted := create(keys.Fields{}), create(keys.Fields{})
-	must(h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0))
+	must(h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0))(t)
 	is.NoErr(h.options.Keys.Delete(t.Context(), deleted.Key.ID))
 	return issuedKeys{
 		valid:    keys.RawKey(h.rawKey),

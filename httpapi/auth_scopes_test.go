@@ -38,7 +38,11 @@ func scopes(list ...string) *keys.Scopes {
 	if list == nil {
 		return new(keys.Scopes)
 	}
-	return new(must(keys.NewScopes(list...)))
+	limited, err := keys.NewScopes(list...)
+	if err != nil {
+		panic(err)
+	}
+	return &limited
 }
 
 // TestScopes_AllRoutes sends every method to every route with a key of every set of
@@ -62,7 +66,7 @@ func TestScopes_AllRoutes(t *testing.T) {
 	sets = append(sets, nil)
 	routes := httpapi.Routes(&h.options)
 	for i, set := range sets {
-		key := must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(set...)}))
+		key := must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(set...)}))(t)
 		uses := int64(0)
 		for _, route := range routes {
 			is.Equal(route.Scope, wantScope(route.Key, route.Method, route.Path))
@@ -104,7 +108,7 @@ func TestScopes_AllRoutes(t *testing.T) {
 				}
 			}
 		}
-		record := must(h.options.Keys.Get(t.Context(), key.Key.ID))
+		record := must(h.options.Keys.Get(t.Context(), key.Key.ID))(t)
 		is.Equal(record.UseCount, uses) // a 403 is no use
 	}
 }
@@ -122,7 +126,7 @@ func TestRequireScope(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	mux := http.NewServeMux()
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("own")) })
 	mux.Handle("GET /own", api.RequireScope("app:own")(own))
@@ -137,12 +141,12 @@ func TestRequireScope(t *testing.T) {
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		h.client("GET", path, "").want(200) // permits everything
 	}
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))(t)
 	for _, path := range []string{"/own", "/nested", "/gin", "/symbol/folders"} {
 		response := h.client("GET", path, "").wantError(403, "forbidden")
 		is.True(strings.Contains(response.message(), "app:o"))
 	}
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("app:own")}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("app:own")}))(t)
 	h.client("GET", "/own", "").want(200)
 	h.client("GET", "/nested", "").want(200)
 	h.client("GET", "/gin", "").want(403)

@@ -55,8 +55,8 @@ func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
 // foreignKey returns a well-formed raw key of another installation.
 func foreignKey(t *testing.T) string {
 	t.Helper()
-	service := must(keys.NewService(memory.New().Keys(), nil))
-	return string(must(service.Create(t.Context(), keys.Fields{})).Raw)
+	service := must(keys.NewService(memory.New().Keys(), nil))(t)
+	return string(must(service.Create(t.Context(), keys.Fields{}))(t).Raw)
 }
 
 // findHook is a store that calls a function before it reads a key.
@@ -86,7 +86,7 @@ func TestClientKey_StoreUnavailableIs503(t *testing.T) {
 	} {
 		t.Log(name)
 		h := serve(t, func(o *httpapi.Options) {
-			o.Keys = must(keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond}))
+			o.Keys = must(keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond}))(t)
 		})
 		response := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
 		is.True(response.header.Get("Retry-After") != "")

@@ -111,7 +111,7 @@ func (s interruptedKeys) Insert(ctx context.Context, key keys.Key) (keys.Key, er
 func TestConnection_DisconnectDoesNotCancelStoreCalls(t *testing.T) {
 	t.Parallel()
 	ctx, disconnect := context.WithCancel(t.Context())
-	service := must(keys.NewService(interruptedKeys{memory.New().Keys(), disconnect}, nil))
+	service := must(keys.NewService(interruptedKeys{memory.New().Keys(), disconnect}, nil))(t)
 	r := httptest.NewRequestWithContext(ctx, "POST", "/admin/api-keys", nil)
 	r.Header.Set("x-admin-key", adminKey)
 	recorder := httptest.NewRecorder()
@@ -154,7 +154,12 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 
 // withExports returns a change of options: exports have options of their own.
 func withExports(options exports.Options) func(*httpapi.Options) {
-	return func(o *httpapi.Options) { o.Exports = must(exports.NewService(memory.New().Exports(), &options)) }
+	return func(o *httpapi.Options) {
+		var err error
+		if o.Exports, err = exports.NewService(memory.New().Exports(), &options); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // withOpener is withExports for exports that are opened by opener only.
@@ -206,7 +211,7 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "log.txt")
 	is.NoErr(os.WriteFile(name, bytes.Repeat([]byte("x"), 1000), 0o600))
-	inner := must(files.New("https://x.example/", os.DirFS(dir)))
+	inner := must(files.New("https://x.example/", os.DirFS(dir)))(t)
 	h := serve(t, withOpener(growingOpener{inner, name}))
 	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://x.example/log.txt"}`).want(201)
 	body := exportBody("s")
@@ -353,7 +358,7 @@ func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for key, want := range map[string]int{"wrong": 401, h.rawKey: 413} {
 		for range 8 {
-			request := must(http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20))))
+			request := must(http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20))))(t)
 			request.Header.Set("X-Api-Key", key)
 			response, err := client.Do(request)
 			is.NoErr(err)
@@ -382,13 +387,13 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
-	conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))
+	conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(t)
 	defer conn.Close()
 	const body = `{"name":"after revocation"}`
 	fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body[:5])
 	time.Sleep(1100 * time.Millisecond)
 	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
 	fmt.Fprint(conn, body[5:])
-	response := must(http.ReadResponse(bufio.NewReader(conn), nil))
+	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	is.Equal(response.StatusCode, 401)
 }

@@ -100,7 +100,7 @@ func TestExports_ClientDisconnects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			origins := newHangingOrigins(t, (files+filesPerHost-1)/filesPerHost)
-			opener := must(fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}}))
+			opener := must(fetch.New(&fetch.Options{OnlyAllowed: true, AllowedHosts: []string{"127.0.0.1"}}))(t)
 			t.Cleanup(opener.CloseIdleConnections)
 			h := serve(t, withOpener(opener))
 			var sources []string

@@ -143,7 +143,7 @@ func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
 		})
 		h.admin("POST", "/viewer/exports/register", body).want(201)
 		is.Equal(registrant(h), nil)
-		export := must(h.options.Exports.Get(t.Context(), 1))
+		export := must(h.options.Exports.Get(t.Context(), 1))(t)
 		is.Equal(export.RegisteredBy, want)
 	}
 	h = serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = true })

@@ -14,7 +14,7 @@ func TestRegister_NeedsAKeyWithTheScopeByName(t *testing.T) {
 	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope })
 	issue := func(list ...string) string {
-		return string(must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(list...)})).Raw)
+		return string(must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(list...)}))(t).Raw)
 	}
 	unlimited, reader, registrant := issue(), issue("exports:read"), issue("exports:register")
 	body := `{"sourceFileUrl":"s","exportedUrl":"` + filesURL + `a.pdf"}`

@@ -25,7 +25,7 @@ func TestExports_Resolve(t *testing.T) {
 	is := is.New(t)
 	made := fstest.MapFS{"made.txt": {Data: []byte("made"), ModTime: time.Unix(1e9, 0)}}
 	h := serve(t, withExports(exports.Options{
-		Openers: []exports.Opener{must(files.New(filesURL, made))},
+		Openers: []exports.Opener{must(files.New(filesURL, made))(t)},
 		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			switch r.Source {
 			case "made":
@@ -101,13 +101,13 @@ func TestExports_ResolveUnavailable(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
 		store := memory.New().Exports()
-		opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte("a")}}))
+		opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte("a")}}))(t)
 		o.Exports = must(exports.NewService(fullStore{store, store.(exports.LinkStore)}, &exports.Options{
 			Openers: []exports.Opener{opener},
 			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 				return exports.Resolution{ExportedURL: filesURL + "a", Register: r.Source == "stored"}, nil
 			},
-		}))
+		}))(t)
 	})
 	for _, path := range []string{"download", "links"} {
 		h.client("POST", "/viewer/exports/"+path, exportBody("stored")).wantError(503, "unavailable")

@@ -71,7 +71,7 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 // keyOf returns a new raw key, which has no owner if owner is empty.
 func (h *harness) keyOf(owner string) string {
 	h.t.Helper()
-	return string(must(h.options.Keys.Create(h.t.Context(), keys.Fields{Owner: &owner})).Raw)
+	return string(must(h.options.Keys.Create(h.t.Context(), keys.Fields{Owner: &owner}))(h.t).Raw)
 }
 
 // listen starts a server with a handler.
@@ -91,12 +91,12 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 		files: fstest.MapFS{},
 	}
 	h.clock.Set(time.Date(2026, 3, 30, 10, 0, 0, 123456789, time.UTC))
-	opener := must(files.New(filesURL, h.files))
+	opener := must(files.New(filesURL, h.files))(t)
 	db := memory.New()
 	h.options = httpapi.Options{
-		Keys:      must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256, ForeignKeys: true})),
-		Symbols:   must(symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000})),
-		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}})),
+		Keys:      must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256, ForeignKeys: true}))(t),
+		Symbols:   must(symbols.NewService(db.Symbols(), &symbols.Options{PageSize: 1000}))(t),
+		Exports:   must(exports.NewService(db.Exports(), &exports.Options{Now: h.clock.Now, Openers: []exports.Opener{opener}}))(t),
 		AdminKeys: []string{adminKey},
 
 		RegisterWith: httpapi.RegisterWithClientKey,
@@ -106,8 +106,8 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	for _, f := range change {
 		f(&h.options)
 	}
-	service := must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}))
-	h.rawKey = string(must(service.Create(t.Context(), keys.Fields{})).Raw)
+	service := must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}))(t)
+	h.rawKey = string(must(service.Create(t.Context(), keys.Fields{}))(t).Raw)
 	return h
 }
 
@@ -115,9 +115,9 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 func openSQLite(tb testing.TB, path string) (*sql.DB, *sqlite.DB) {
 	tb.Helper()
 	pool := must(sql.Open("sqlite", "file:"+path+
-		"?_pragma=busy_timeout(60000)&_pragma=foreign_keys(ON)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))
+		"?_pragma=busy_timeout(60000)&_pragma=foreign_keys(ON)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))(tb)
 	tb.Cleanup(func() { pool.Close() })
-	db := must(sqlite.New(pool))
+	db := must(sqlite.New(pool))(tb)
 	is.New(tb).NoErr(db.Migrate(tb.Context()))
 	return pool, db
 }
@@ -153,7 +153,7 @@ type response struct {
 func (h *harness) try(method, path, body string, headers ...string) (*http.Response, error) {
 	is := is.New(h.t)
 	is.Helper()
-	request := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body)))
+	request := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body)))(h.t)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -325,12 +325,17 @@ func serveOnce(handler http.Handler, method, path, body string, headers ...strin
 
 // quote returns text as a JSON string.
 func quote(text string) string {
-	return string(must(json.Marshal(text)))
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
 }
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }

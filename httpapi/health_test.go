@@ -33,15 +33,15 @@ func TestReady(t *testing.T) {
 	get := func(handler http.Handler) *httptest.ResponseRecorder { return serveOnce(handler, "GET", "/readyz", "") }
 	h := newHarness(t)
 	is.Equal(get(httpapi.Alive()).Code, 200)
-	is.Equal(get(must(httpapi.New(&h.options)).Ready()).Code, 200)
-	is.Equal(get(must(httpapi.New(&httpapi.Options{})).Ready()).Code, 200) // no store to check
+	is.Equal(get(must(httpapi.New(&h.options))(t).Ready()).Code, 200)
+	is.Equal(get(must(httpapi.New(&httpapi.Options{}))(t).Ready()).Code, 200) // no store to check
 	detail := func() string { return "fence: complete" }
-	is.Equal(get(must(httpapi.New(&h.options)).Ready(detail)).Body.String(), "ok\nfence: complete\n")
+	is.Equal(get(must(httpapi.New(&h.options))(t).Ready(detail)).Body.String(), "ok\nfence: complete\n")
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))
+		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))(t)
 		start := time.Now()
-		response := get(must(httpapi.New(&httpapi.Options{Symbols: service, Logger: h.options.Logger})).Ready(detail))
+		response := get(must(httpapi.New(&httpapi.Options{Symbols: service, Logger: h.options.Logger}))(t).Ready(detail))
 		is.Equal(response.Code, 503)
 		is.Equal(response.Body.String(), "storage unavailable\nfence: complete\n")
 		is.Equal(time.Since(start), 2*time.Second)
@@ -67,9 +67,9 @@ func TestReady_LogsTransitions(t *testing.T) {
 	is := is.New(t)
 	h := newHarness(t)
 	store := &brokenStore{Store: memory.New().Keys()}
-	service := must(keys.NewService(store, nil))
+	service := must(keys.NewService(store, nil))(t)
 	h.options.Keys = service
-	ready := must(httpapi.New(&h.options)).Ready()
+	ready := must(httpapi.New(&h.options))(t).Ready()
 	for round := range 3 {
 		for _, broken := range []bool{true, true, false, false} {
 			store.broken = broken
@@ -83,7 +83,7 @@ func TestReady_LogsTransitions(t *testing.T) {
 // TestReady_AsksNoApplication has a SourceKey for which few sources are usable.
 func TestReady_AsksNoApplication(t *testing.T) {
 	t.Parallel()
-	service := must(exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }}))
-	ready := must(httpapi.New(&httpapi.Options{Exports: service})).Ready()
+	service := must(exports.NewService(memory.New().Exports(), &exports.Options{SourceKey: func(string) string { return "" }}))(t)
+	ready := must(httpapi.New(&httpapi.Options{Exports: service}))(t).Ready()
 	is.New(t).Equal(serveOnce(ready, "GET", "/readyz", "").Code, 200)
 }

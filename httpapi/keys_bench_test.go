@@ -29,19 +29,19 @@ var keyTables = map[string]func(b *testing.B) keys.Store{
 		must(pool.ExecContext(b.Context(), `
 			WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < ?1)
 			INSERT INTO canvasback_keys (name, prefix, mask, owner, digest, active, created_at, updated_at)
-			SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', 'tenant ' || i % (?1 / 100), randomblob(32), true, 1e12 + i, 1e12 + i FROM i`, *manyKeys))
+			SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', 'tenant ' || i % (?1 / 100), randomblob(32), true, 1e12 + i, 1e12 + i FROM i`, *manyKeys))(b)
 		return db.Keys()
 	},
 	"postgres": func(b *testing.B) keys.Store {
-		pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))
+		pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))(b)
 		b.Cleanup(pool.Close)
-		db := must(postgres.New(pool, nil))
+		db := must(postgres.New(pool, nil))(b)
 		is.New(b).NoErr(db.Migrate(b.Context()))
 		must(pool.Exec(b.Context(), `
 			INSERT INTO canvasback_keys (name, prefix, mask, owner, digest, active, created_at, updated_at)
 			SELECT 'API key', 'cbk_abcdef', 'cbk_abcdef****wxyz', 'tenant ' || i % ($1 / 100), sha256(i::text::bytea), true, now(), now()
-			FROM generate_series(1, $1::int) AS i`, *manyKeys))
-		must(pool.Exec(b.Context(), "VACUUM ANALYZE canvasback_keys")) // as autovacuum would, in the benchmark
+			FROM generate_series(1, $1::int) AS i`, *manyKeys))(b)
+		must(pool.Exec(b.Context(), "VACUUM ANALYZE canvasback_keys"))(b) // as autovacuum would, in the benchmark
 		return db.Keys()
 	},
 }
@@ -50,7 +50,7 @@ var keyTables = map[string]func(b *testing.B) keys.Store{
 func BenchmarkManyKeys(b *testing.B) {
 	for name, open := range keyTables {
 		b.Run(name, func(b *testing.B) {
-			service := must(keys.NewService(open(b), nil))
+			service := must(keys.NewService(open(b), nil))(b)
 			b.Run("list", func(b *testing.B) { benchmarkKeyList(b, service) })
 		})
 	}
@@ -99,7 +99,7 @@ func (r *listMetrics) add(b *testing.B, handler http.Handler) {
 	server.Config.WriteTimeout = 0 // for the baseline
 	server.Start()
 	defer server.Close()
-	request := must(http.NewRequest(http.MethodGet, server.URL+"/admin/api-keys", nil))
+	request := must(http.NewRequest(http.MethodGet, server.URL+"/admin/api-keys", nil))(b)
 	request.Header.Set("x-admin-key", "admin")
 	request.Header.Set("Accept-Encoding", "identity")
 	runtime.GC()

@@ -88,7 +88,7 @@ func TestKeys_RevokeByPossession(t *testing.T) {
 
 func TestKeys_RevokeByPossessionWithoutStore(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil)) })
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil))(t) })
 	h.send("POST", "/viewer/key/revoke", `{"apiKeys":["`+h.rawKey+`"]}`).wantError(503, "unavailable")
 }
 
@@ -96,13 +96,13 @@ func TestKeys_RevokeByPossessionWithoutStore(t *testing.T) {
 func TestRoutes_Optional(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Keys = must(keys.NewService(memory.New().Keys(), nil))
+		o.Keys = must(keys.NewService(memory.New().Keys(), nil))(t)
 		o.RevokeRoute = false
 	})
 	h.send("POST", "/viewer/key/revoke", `{"apiKeys":["x"]}`).wantError(404, "not_found")
 	h.admin("POST", "/admin/api-keys/import", `{}`).wantError(405, "method_not_allowed")
 	peppered := serve(t, func(o *httpapi.Options) {
-		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true, Pepper: []byte("x")}))
+		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true, Pepper: []byte("x")}))(t)
 	})
 	peppered.admin("POST", "/admin/api-keys/import", `{"keys":[{"sha256":"`+strings.Repeat("1", 64)+`"}]}`).wantError(400, "invalid_request")
 }

@@ -257,7 +257,7 @@ func TestKeys_LongListIsStreamed(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	for range 2500 {
-		must(h.options.Keys.Create(t.Context(), keys.Fields{}))
+		must(h.options.Keys.Create(t.Context(), keys.Fields{}))(t)
 	}
 	for after, want := range map[string]int{"0": 2501, "501": 2000, "1500": 1001, "1501": 1000, "1502": 999} {
 		response := h.admin("GET", "/admin/api-keys?after="+after, "").want(200)
@@ -290,10 +290,10 @@ func TestKeys_LongListWhileKeysChange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := pagedKeys{Store: memory.New().Keys()}
-	service := must(keys.NewService(store.Store, nil))
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(&store, nil)) })
+	service := must(keys.NewService(store.Store, nil))(t)
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(&store, nil))(t) })
 	for range 3000 {
-		must(service.Create(t.Context(), keys.Fields{}))
+		must(service.Create(t.Context(), keys.Fields{}))(t)
 	}
 	store.onPage = func(rows keys.Range) error {
 		if rows.After == 0 {
@@ -373,7 +373,7 @@ func TestKeys_RotateAfterOverlap(t *testing.T) {
 	is := is.New(t)
 	var now atomic.Int64
 	h := serve(t, func(o *httpapi.Options) {
-		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{Now: func() time.Time { return time.Unix(now.Add(60), 0) }}))
+		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{Now: func() time.Time { return time.Unix(now.Add(60), 0) }}))(t)
 	})
 	h.admin("POST", "/admin/api-keys", "").want(201)
 	body := h.admin("POST", "/admin/api-keys/1/rotate", `{"overlapSeconds":1}`).want(200).object()

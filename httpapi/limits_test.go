@@ -335,7 +335,7 @@ func TestTurns_WaitIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))
+			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))(t)
 			o.Limits.StoreTimeout = time.Hour
 		})
 		api := httpapi.Handler(&h.options)
@@ -360,7 +360,7 @@ func TestTurns_KeyIsRevokedDuringWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))
+			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))(t)
 			o.Limits.StoreTimeout = 10 * time.Second
 		})
 		api := httpapi.Handler(&h.options)
@@ -421,7 +421,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 		listener := servePipe(t, httpapi.Handler(&h.options))
 		var all sync.WaitGroup
 		defer all.Wait()
-		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
+		must(h.options.Symbols.CreateFolder(t.Context(), "A"))(t)
 
 		// send sends a symbol, and its last bytes after a pause.
 		send := func(http2 bool, size int, pause time.Duration) (status int) {
@@ -438,7 +438,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 				}
 				writer.Close()
 			})
-			request := must(http.NewRequestWithContext(t.Context(), "POST", "http://canvas.example/symbol/folders/1/symbols", reader))
+			request := must(http.NewRequestWithContext(t.Context(), "POST", "http://canvas.example/symbol/folders/1/symbols", reader))(t)
 			request.ContentLength = int64(len(text))
 			request.Header.Set("X-Api-Key", h.keyOf(""))
 			request.Header.Set("Content-Type", "application/json")
@@ -490,7 +490,7 @@ func TestTurns_ManySymbols(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))
+			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))(t)
 		})
 		api, start := httpapi.Handler(&h.options), time.Now()
 		var all sync.WaitGroup
@@ -515,12 +515,12 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 		is := is.New(t)
 		store := slowStore{memory.New().Symbols(), new(atomic.Bool)}
 		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(store, nil))
+			o.Symbols = must(symbols.NewService(store, nil))(t)
 			o.Limits.StoreTimeout = time.Second
 		})
 		api := httpapi.Handler(&h.options)
 		for i, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
-			folder := must(h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i)))
+			folder := must(h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i)))(t)
 			start := time.Now()
 			is.Equal(serveOnce(api, "DELETE", fmt.Sprint("/symbol/folders/", folder.ID), "", "x-api-key", h.rawKey).Code, want)
 			is.Equal(time.Since(start), []time.Duration{3 * time.Second, time.Second}[i])
@@ -536,7 +536,7 @@ func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(o *httpapi.Options) {
 			distant := findHook{memory.New().Keys(), func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }}
-			o.Keys = must(keys.NewService(distant, nil))
+			o.Keys = must(keys.NewService(distant, nil))(t)
 			o.RevokeRoute = true
 		})
 		var raws []string
@@ -557,7 +557,7 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 		is := is.New(t)
 		h := newHarness(t, func(*httpapi.Options) {})
 		listener := servePipe(t, httpapi.Handler(&h.options))
-		must(h.options.Symbols.CreateFolder(t.Context(), "A"))
+		must(h.options.Symbols.CreateFolder(t.Context(), "A"))(t)
 		archive := blankZip(t, 100, 100)
 		begin := func(path string, body string, length int) net.Conn {
 			conn := listener.dial()

@@ -184,7 +184,7 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 			o.DangerouslySkipClientKeys = true
 			o.Exports = must(exports.NewService(store, &exports.Options{
 				MaxItems: len(files), LinkServed: 1 << 20, Openers: []exports.Opener{&generatedOpener{files: files}},
-			}))
+			}))(t)
 		})})
 	}
 	l := a.processes[0]
@@ -225,7 +225,7 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 func (a *archiveTest) download() {
 	is := is.New(a.t)
 	var err error
-	a.want = must(os.CreateTemp(a.t.TempDir(), ""))
+	a.want = must(os.CreateTemp(a.t.TempDir(), ""))(a.t)
 	a.t.Cleanup(func() { a.want.Close() })
 	response := a.processes[0].open("GET", a.path, "")
 	is.NoErr(err)
@@ -332,7 +332,7 @@ func TestLinks_ClientsResume(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				t.Logf("%s", out)
 				is.NoErr(err)
-				got := must(os.ReadFile(file))
+				got := must(os.ReadFile(file))(t)
 				is.True(bytes.Equal(got, want))
 			})
 		}

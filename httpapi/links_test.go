@@ -36,7 +36,7 @@ type linkHarness struct {
 func serveLinks(t *testing.T, options exports.Options, change ...func(*httpapi.Options)) *linkHarness {
 	t.Helper()
 	l := &linkHarness{dir: t.TempDir()}
-	opener := must(files.New(filesURL, os.DirFS(l.dir)))
+	opener := must(files.New(filesURL, os.DirFS(l.dir)))(t)
 	options.Openers = []exports.Opener{opener}
 	l.harness = serve(t, append([]func(*httpapi.Options){withExports(options)}, change...)...)
 	return l
@@ -209,7 +209,7 @@ func (o restlessOpener) OpenRange(context.Context, *url.URL, exports.Part) (io.R
 
 func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
 	t.Parallel()
-	opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}}))
+	opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte(largeContent), ModTime: time.Unix(1e9, 0)}}))(t)
 	l := &linkHarness{harness: serve(t, withOpener(restlessOpener{opener}))}
 	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":`+quote(filesURL+"a")+`}`)
 	for _, body := range []string{exportBody("a"), batchBody("a")} {
@@ -305,7 +305,7 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 	l.add("a", smallContent)
 	_, path := l.create(exportBody("a"))
 	set := func(list ...string) {
-		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes(list...)}))
+		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes(list...)}))(t)
 	}
 	set("exports:read")
 	l.send("GET", path, "").want(200)
@@ -324,7 +324,7 @@ func TestLinks_NeedWhatPermitsTheirKey(t *testing.T) {
 		is.Equal(observed.KeyID, int64(1)) // of the rejected key
 		is.Equal(observed.Actor, "key 1")
 		is.Equal(len(observed.Resources), 0)
-		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))
+		must(l.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))(t)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestLog_FailuresNameTheRequest(t *testing.T) {
 		fetcher := must(fetch.New(&fetch.Options{
 			AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2,
 			Logger: o.Logger, RequestID: httpapi.RequestIDFromContext,
-		}))
+		}))(t)
 		withOpener(fetcher)(o)
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			if r.Header.Get("X-Panic") != "" {

@@ -186,22 +186,22 @@ func serveWorst(t *testing.T, finished *atomic.Int64) (h *harness, link string) 
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "worst.db"))
 	pool.SetMaxOpenConns(4)
 	h = serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(db.Symbols(), nil))
-		o.Exports = must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{unsizedOpener(100 << 20)}, PrefetchBytes: 2 << 20}))
+		o.Symbols = must(symbols.NewService(db.Symbols(), nil))(t)
+		o.Exports = must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{unsizedOpener(100 << 20)}, PrefetchBytes: 2 << 20}))(t)
 		o.Observe = func(context.Context, httpapi.Observation) { finished.Add(1) }
 		o.Limits = httpapi.Limits{Memory: routesMemory, ListCache: -1, StoreTimeout: 100 * time.Millisecond, IdleTimeout: 200 * time.Millisecond}
 	})
 	drawing := `<svg xmlns="http://www.w3.org/2000/svg"><!--` + strings.Repeat("a", 3<<20) + `--></svg>`
 	image := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(drawing))
 	longest := func(i int) string { return fmt.Sprint(i) + strings.Repeat("\U0001F600", 240) }
-	folder := must(h.options.Symbols.CreateFolder(t.Context(), longest(0)))
+	folder := must(h.options.Symbols.CreateFolder(t.Context(), longest(0)))(t)
 	for i := range 12 {
-		must(h.options.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a " + longest(i), Type: "image/svg+xml", Data: image}))
+		must(h.options.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a " + longest(i), Type: "image/svg+xml", Data: image}))(t)
 	}
 	for i := range 500 {
 		name := longest(i)
-		must(h.options.Symbols.CreateFolder(t.Context(), name+"a"))
-		must(h.options.Keys.Create(t.Context(), keys.Fields{Name: &name, Owner: &name}))
+		must(h.options.Symbols.CreateFolder(t.Context(), name+"a"))(t)
+		must(h.options.Keys.Create(t.Context(), keys.Fields{Name: &name, Owner: &name}))(t)
 		h.export(routesSource(i), "https://x.example/"+strings.Repeat("u", 1000))
 	}
 	var made struct{ URL string }

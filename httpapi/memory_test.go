@@ -36,7 +36,7 @@ func blankZip(t *testing.T, files, size int) string {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := range files {
-		w := must(z.Create(fmt.Sprint(i, ".svg")))
+		w := must(z.Create(fmt.Sprint(i, ".svg")))(t)
 		fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--%s--></svg>`, strings.Repeat(" ", size-80))
 	}
 	is.NoErr(z.Close())
@@ -217,7 +217,7 @@ func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := &findStore{Store: memory.New().Exports(), closed: make(chan struct{})}
-	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil)) })
+	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil))(t) })
 	other := h.keyOf("")
 	large, small := batchBody(strings.Split(strings.Repeat("1", 101), "")...), batchBody("1")
 	var all sync.WaitGroup

@@ -209,12 +209,12 @@ func TestPanic_InStore(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		h := serve(t, func(o *httpapi.Options) {
 			o.DangerouslySkipClientKeys = open
-			o.Keys = must(keys.NewService(struct{ keys.Store }{}, &keys.Options{ForeignKeys: true}))
-			o.Symbols = must(symbols.NewService(panickingStore{}, nil))
+			o.Keys = must(keys.NewService(struct{ keys.Store }{}, &keys.Options{ForeignKeys: true}))(t)
+			o.Symbols = must(symbols.NewService(panickingStore{}, nil))(t)
 			o.Exports = must(exports.NewService(struct {
 				exports.Store
 				exports.LinkStore
-			}{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}}))
+			}{}, &exports.Options{Openers: []exports.Opener{panickingOpener{new(atomic.Value), new(atomic.Int64)}}}))(t)
 		})
 		for _, route := range httpapi.Routes(&h.options) {
 			path := strings.NewReplacer("{id}", "1", "{token}", strings.Repeat("A", 43)).Replace(route.Path)
@@ -257,7 +257,7 @@ func TestPanic_InStoreOfKeys(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := &findPanicsStore{Store: memory.New().Keys()}
-	h := newHarness(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(store, nil)) })
+	h := newHarness(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(store, nil))(t) })
 	h.rawKey = h.keyOf("")
 	h.listen(httpapi.Handler(&h.options))
 	h.files["s"] = &fstest.MapFile{Data: make([]byte, 100<<20), ModTime: time.Unix(1e9, 0)}
@@ -350,7 +350,7 @@ func TestPanic_ReleasesMemory(t *testing.T) {
 	t.Parallel()
 	store := &firstPanicsStore{Store: memory.New().Symbols()}
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(store, nil))
+		o.Symbols = must(symbols.NewService(store, nil))(t)
 		o.Limits.Memory, o.Limits.StoreTimeout = 16<<20, time.Second
 	})
 	createFolder(t, h.options.Symbols, "A", 1, 1<<20)
@@ -370,7 +370,7 @@ func TestPanic_InMiddlewareIs500(t *testing.T) {
 		o.Authorize = func(*http.Request, keys.Key, string) error { panic("a bug") }
 		o.Observe = seen.observe
 	})
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/middleware", api.RequireClientKey(http.NotFoundHandler()))
 	mux.HandleFunc("/function", func(w http.ResponseWriter, r *http.Request) {
@@ -391,17 +391,17 @@ func TestHandler_WithoutBody(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
-	r := must(http.NewRequest("POST", "/symbol/folders", nil))
+	r := must(http.NewRequest("POST", "/symbol/folders", nil))(t)
 	r.Header.Set("x-api-key", h.rawKey)
 	w := httptest.NewRecorder()
-	must(httpapi.New(&h.options)).ServeHTTP(w, r)
+	must(httpapi.New(&h.options))(t).ServeHTTP(w, r)
 	is.Equal(w.Code, 400)
 }
 
 func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true}))
+		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true}))(t)
 		o.Limits.Body, o.Limits.Downloads = math.MaxInt64, math.MaxInt
 		o.RegisterWith = httpapi.RegisterWithScope
 	})
@@ -422,6 +422,8 @@ func (goneStore) DeleteSymbols(context.Context, []int64, symbols.Deletion) error
 
 func TestMissingError_OfAnotherStore(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(goneStore{memory.New().Symbols()}, nil)) })
+	h := serve(t, func(o *httpapi.Options) {
+		o.Symbols = must(symbols.NewService(goneStore{memory.New().Symbols()}, nil))(t)
+	})
 	h.client("DELETE", "/symbol/symbols/1", "").wantError(503, "unavailable")
 }

@@ -158,25 +158,25 @@ type readBench struct {
 }
 
 func newReadBench(b *testing.B, db benchDB, cache int64) readBench {
-	service := must(keys.NewService(db.keys, nil))
-	issued := must(service.Create(b.Context(), keys.Fields{}))
+	service := must(keys.NewService(db.keys, nil))(b)
+	issued := must(service.Create(b.Context(), keys.Fields{}))(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { service.Run(ctx); close(done) }()
 	b.Cleanup(func() { cancel(); <-done })
-	library := must(symbols.NewService(db.symbols, nil))
+	library := must(symbols.NewService(db.symbols, nil))(b)
 	handler := httpapi.Handler(&httpapi.Options{Keys: service, Symbols: library, Limits: httpapi.Limits{ListCache: cache}, Logger: slog.New(slog.DiscardHandler)})
 	return readBench{b, library, handler, string(issued.Raw)}
 }
 
 // create creates a folder of symbols with the same data. It returns the path of their list.
 func (r readBench) create(b *testing.B, name string, count int, data string) string {
-	folder := must(r.service.CreateFolder(b.Context(), name))
+	folder := must(r.service.CreateFolder(b.Context(), name))(b)
 	given := make([]symbols.NewSymbol, count)
 	for i := range given {
 		given[i] = symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: data}
 	}
-	must(r.service.CreateSymbols(b.Context(), folder.ID, given))
+	must(r.service.CreateSymbols(b.Context(), folder.ID, given))(b)
 	return fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID)
 }
 
@@ -218,7 +218,7 @@ type readClient struct {
 
 func newReadClient(b *testing.B, addr string, t readTarget) *readClient {
 	is := is.New(b)
-	conn := must(net.Dial("tcp", addr))
+	conn := must(net.Dial("tcp", addr))(b)
 	b.Cleanup(func() { conn.Close() })
 	c := &readClient{conn, fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n\r\n", t.path, t.key), 0, make([]byte, 256<<10)}
 	_, err := conn.Write(c.request)

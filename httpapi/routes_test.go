@@ -16,7 +16,7 @@ import (
 func TestRoutes_LinksNeedALinkStore(t *testing.T) {
 	t.Parallel()
 	h := serve(t, func(o *httpapi.Options) {
-		o.Exports = must(exports.NewService(struct{ exports.Store }{memory.New().Exports()}, nil))
+		o.Exports = must(exports.NewService(struct{ exports.Store }{memory.New().Exports()}, nil))(t)
 	})
 	h.client("POST", linksPath, `{}`).wantError(404, "not_found")
 	h.send("GET", linksPath+"/x/y", "").wantError(404, "not_found")

@@ -198,7 +198,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, dir string) fs.FS{
 		"DirFS": func(_ *testing.T, dir string) fs.FS { return os.DirFS(dir) },
 		"Root": func(t *testing.T, dir string) fs.FS {
-			root := must(os.OpenRoot(dir))
+			root := must(os.OpenRoot(dir))(t)
 			t.Cleanup(func() { root.Close() })
 			return root.FS()
 		},
@@ -208,7 +208,7 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			is := is.New(t)
 			dir := t.TempDir()
 			is.NoErr(os.WriteFile(filepath.Join(dir, "plan.bin"), content, 0o600))
-			opener := must(files.New(filesURL, open(t, dir)))
+			opener := must(files.New(filesURL, open(t, dir)))(t)
 			h := newHarness(t, withOpener(opener))
 			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
 			read := &sourceListener{Listener: server.Listener}

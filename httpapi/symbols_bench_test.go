@@ -59,9 +59,9 @@ func benchSQLite(b *testing.B) benchDB {
 		CREATE TABLE plain_inserts (
 			id INTEGER PRIMARY KEY AUTOINCREMENT, folder_id INTEGER, name TEXT, type TEXT, data TEXT
 		) STRICT;
-		CREATE INDEX plain_inserts_folder_id ON plain_inserts (folder_id)`))
-	get := must(pool.Prepare(`SELECT name, type, data FROM canvasback_symbols WHERE id = ?`))
-	insert := must(pool.Prepare(`INSERT INTO plain_inserts (folder_id, name, type, data) VALUES (2, 'Gate valve', 'application/json', ?)`))
+		CREATE INDEX plain_inserts_folder_id ON plain_inserts (folder_id)`))(b)
+	get := must(pool.Prepare(`SELECT name, type, data FROM canvasback_symbols WHERE id = ?`))(b)
+	insert := must(pool.Prepare(`INSERT INTO plain_inserts (folder_id, name, type, data) VALUES (2, 'Gate valve', 'application/json', ?)`))(b)
 	return benchDB{
 		keys:    db.Keys(),
 		symbols: db.Symbols(),
@@ -77,13 +77,13 @@ func benchSQLite(b *testing.B) benchDB {
 }
 
 func benchPostgres(b *testing.B) benchDB {
-	pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))
+	pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))(b)
 	b.Cleanup(pool.Close)
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(b)
 	is.New(b).NoErr(db.Migrate(b.Context()))
 	fillBench(b, db.Symbols())
-	must(pool.Exec(b.Context(), `CREATE TABLE plain_inserts (LIKE canvasback_symbols INCLUDING IDENTITY INCLUDING INDEXES INCLUDING DEFAULTS)`))
-	must(pool.Exec(b.Context(), `VACUUM ANALYZE`))
+	must(pool.Exec(b.Context(), `CREATE TABLE plain_inserts (LIKE canvasback_symbols INCLUDING IDENTITY INCLUDING INDEXES INCLUDING DEFAULTS)`))(b)
+	must(pool.Exec(b.Context(), `VACUUM ANALYZE`))(b)
 	return benchDB{
 		keys:    db.Keys(),
 		symbols: db.Symbols(),
@@ -99,12 +99,12 @@ func benchPostgres(b *testing.B) benchDB {
 }
 
 func fillBench(b *testing.B, store symbols.Store) {
-	service := must(symbols.NewService(store, nil))
+	service := must(symbols.NewService(store, nil))(b)
 	for _, name := range []string{"Valves", "Created"} {
-		must(service.CreateFolder(b.Context(), name))
+		must(service.CreateFolder(b.Context(), name))(b)
 	}
 	for i := range benchSymbols {
-		must(service.CreateSymbol(b.Context(), 1, symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "application/json", Data: canvasData(i)}))
+		must(service.CreateSymbol(b.Context(), 1, symbols.NewSymbol{Name: fmt.Sprint("Gate valve ", i), Type: "application/json", Data: canvasData(i)}))(b)
 	}
 }
 
@@ -163,7 +163,7 @@ func newBenchClient(b *testing.B, clients int, handler http.Handler, method, pat
 	}
 	c := &benchClient{b: b, request: []byte(text + "\r\n" + body)}
 	for range clients {
-		conn := must(net.Dial("tcp", server.Listener.Addr().String()))
+		conn := must(net.Dial("tcp", server.Listener.Addr().String()))(b)
 		b.Cleanup(func() { conn.Close() })
 		c.conns = append(c.conns, conn)
 	}

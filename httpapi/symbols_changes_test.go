@@ -155,10 +155,10 @@ func TestChanges_End(t *testing.T) {
 	for name, end := range map[string]func(h *harness, id int64){
 		"revoked": func(h *harness, id int64) { is.New(h.t).NoErr(h.options.Keys.Delete(h.t.Context(), id)) },
 		"scope": func(h *harness, id int64) {
-			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Scopes: scopes("exports:read")}))
+			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Scopes: scopes("exports:read")}))(t)
 		},
 		"tenant": func(h *harness, id int64) {
-			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Owner: new("other")}))
+			must(h.options.Keys.Update(h.t.Context(), id, keys.Fields{Owner: new("other")}))(t)
 		},
 		"expired token": func(h *harness, _ int64) { h.clock.Add(2 * time.Hour) },
 	} {
@@ -166,7 +166,7 @@ func TestChanges_End(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			h := serve(t, withTenants)
-			issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner")}))
+			issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner")}))(t)
 			token := h.send("POST", "/viewer/tokens", "", "x-api-key", string(issued.Raw)).want(201).object()["token"].(string)
 			for _, e := range []*events{h.follow("?token="+token, "Accept", "*/*"), h.follow("", "x-api-key", token)} {
 				is.Equal(e.response.Header.Get("Referrer-Policy") == "no-referrer", strings.Contains(e.response.Request.URL.RawQuery, "token"))
@@ -178,10 +178,10 @@ func TestChanges_End(t *testing.T) {
 					}
 				}()
 			}
-			record := must(h.options.Keys.Get(t.Context(), issued.Key.ID))
+			record := must(h.options.Keys.Get(t.Context(), issued.Key.ID))(t)
 			is.Equal(record.UseCount, int64(3)) // POST /viewer/tokens and two streams
 			end(h, issued.Key.ID)
-			must(h.options.Symbols.Tenant("owner").CreateFolder(t.Context(), "a"))
+			must(h.options.Symbols.Tenant("owner").CreateFolder(t.Context(), "a"))(t)
 		})
 	}
 }
@@ -192,7 +192,7 @@ func TestChanges_EndAtShutdown(t *testing.T) {
 	h := newHarness(t)
 	server := &http.Server{Handler: httpapi.Handler(&h.options)}
 	httpapi.ConfigureServer(server)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go server.Serve(listener)
 	h.url = "http://" + listener.Addr().String()
 	e := h.follow("")
@@ -226,7 +226,7 @@ func TestChanges_Limits(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.Limits.ChangeStreams, o.Limits.AllChangeStreams = 2, 3 })
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	h.listen(api)
 	first := h.follow("")
 	h.follow("")
@@ -247,7 +247,7 @@ func TestChanges_UnavailableStore(t *testing.T) {
 	is := is.New(t)
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(db.Symbols(), nil))
+		o.Symbols = must(symbols.NewService(db.Symbols(), nil))(t)
 		o.Limits.StoreTimeout = 300 * time.Millisecond
 	})
 	is.NoErr(pool.Close())
@@ -260,7 +260,7 @@ func TestChanges_TokenExpiresDuringOutage(t *testing.T) {
 	is := is.New(t)
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
 	h := newHarness(t)
-	h.options.Keys = must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now}))
+	h.options.Keys = must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now}))(t)
 	h.rawKey = h.keyOf("")
 	h.listen(httpapi.Handler(&h.options))
 	ofKey, ofToken := h.follow(""), h.follow("", "x-api-key", h.token(""))
@@ -292,7 +292,7 @@ func converge(t *testing.T, seed uint64, writes int) {
 	var processes [2]*harness
 	for i := range processes {
 		_, db := openSQLite(t, path)
-		processes[i] = serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(db.Symbols(), nil)) })
+		processes[i] = serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(db.Symbols(), nil))(t) })
 	}
 	random := rand.New(rand.NewPCG(seed, 1))
 	for i := range 5 {

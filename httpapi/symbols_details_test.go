@@ -20,7 +20,7 @@ func TestSymbols_HaveDetails(t *testing.T) {
 	is := is.New(t)
 	now := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(memory.New().Symbols(), &symbols.Options{Now: func() time.Time { return now }}))
+		o.Symbols = must(symbols.NewService(memory.New().Symbols(), &symbols.Options{Now: func() time.Time { return now }}))(t)
 	})
 	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	created := h.client("POST", "/symbol/folders/1/symbols",

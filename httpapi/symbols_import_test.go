@@ -26,7 +26,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 	for name, open := range symbolStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			service := must(symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000}))
+			service := must(symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000}))(t)
 			h := serve(t, func(o *httpapi.Options) { o.Symbols = service })
 			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
@@ -48,7 +48,7 @@ func zipOf(t *testing.T, files ...string) []byte {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := 0; i < len(files); i += 2 {
-		w := must(z.Create(files[i]))
+		w := must(z.Create(files[i]))(t)
 		_, err := io.WriteString(w, files[i+1])
 		is.NoErr(err)
 	}
@@ -199,9 +199,9 @@ func TestImport_ContentType(t *testing.T) {
 	send("Content-Type", "application/zip", "Content-Encoding", "gzip").wantError(415, "unsupported_media_type")
 	send().want(201) // as JSON
 
-	request := must(http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good)))
+	request := must(http.NewRequestWithContext(t.Context(), "POST", h.url+"/symbol/folders/1/import", strings.NewReader(good)))(t)
 	request.Header.Set("x-api-key", h.rawKey)
-	response := must(transport.RoundTrip(request))
+	response := must(transport.RoundTrip(request))(t)
 	defer response.Body.Close()
 	is.New(t).Equal(response.StatusCode, 201)
 }
@@ -256,7 +256,7 @@ func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 		for i := range list {
 			list[i] = symbols.NewSymbol{Name: "random", Type: "a/b", Data: data}
 		}
-		must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))
+		must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))(t)
 
 		conn := h.dial()
 		conn.SetReadBuffer(16 << 10)

@@ -208,11 +208,11 @@ func TestSymbolList_TagHasTheEndOfAPage(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := memory.New().Symbols()
-	createFolder(t, must(symbols.NewService(store, nil)), "A", 40, 200_000)
+	createFolder(t, must(symbols.NewService(store, nil))(t), "A", 40, 200_000)
 	links := make(map[string]string) // by tag
 	for _, size := range []int64{64 << 20, -1, 64 << 20} {
 		h := serve(t, func(o *httpapi.Options) {
-			o.Symbols, o.Limits.ListCache = must(symbols.NewService(store, nil)), size
+			o.Symbols, o.Limits.ListCache = must(symbols.NewService(store, nil))(t), size
 		})
 		page := h.client("GET", "/symbol/folders/1/symbols?limit=40", "").want(200)
 		tag := page.header.Get("ETag")

@@ -22,20 +22,20 @@ func TestSymbolList_LongListMemory(t *testing.T) {
 	is := is.New(t)
 	const count = 3000
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "huge.db"))
-	service := must(symbols.NewService(db.Symbols(), nil))
-	folder := must(service.CreateFolder(t.Context(), "A"))
+	service := must(symbols.NewService(db.Symbols(), nil))(t)
+	folder := must(service.CreateFolder(t.Context(), "A"))(t)
 	list := make([]symbols.Symbol, 500)
 	for i := range list {
 		list[i] = symbols.Symbol{Name: fmt.Sprint(i), Type: "text/plain", Data: strings.Repeat("x", 4<<10)}
 	}
 	for range count / len(list) {
-		must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))
+		must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))(t)
 	}
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{Symbols: service, Limits: httpapi.Limits{ListCache: 16 << 20}, DangerouslySkipClientKeys: true}))
 	defer server.Close()
 
 	idle, heap := usedHeap(), int64(0)
-	response := must(http.Get(server.URL + "/symbol/folders/1/symbols"))
+	response := must(http.Get(server.URL + "/symbol/folders/1/symbols"))(t)
 	defer response.Body.Close()
 	var read int64
 	for {

@@ -57,18 +57,18 @@ func serveSymbols(t *testing.T, pageSize int, change ...func(*httpapi.Options)) 
 	t.Helper()
 	store := &hookedStore{Store: memory.New().Symbols()}
 	h := serve(t, append(change, func(options *httpapi.Options) {
-		options.Symbols = must(symbols.NewService(store, &symbols.Options{PageSize: pageSize}))
+		options.Symbols = must(symbols.NewService(store, &symbols.Options{PageSize: pageSize}))(t)
 	})...)
-	return h, store, must(symbols.NewService(store.Store, nil))
+	return h, store, must(symbols.NewService(store.Store, nil))(t)
 }
 
 // createFolder creates a folder with count symbols of size bytes.
 func createFolder(t *testing.T, service *symbols.Service, name string, count, size int) symbols.Folder {
 	t.Helper()
-	folder := must(service.CreateFolder(t.Context(), name))
+	folder := must(service.CreateFolder(t.Context(), name))(t)
 	for i := range count {
 		data := strings.Repeat(string(rune('a'+i%26)), size)
-		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: data}))
+		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("symbol ", i), Type: "text/plain", Data: data}))(t)
 	}
 	return folder
 }
@@ -89,7 +89,7 @@ func TestSymbolList_ReadOncePerVersion(t *testing.T) {
 	h.send("GET", "/symbol/folders/1/symbols", "", "x-api-key", h.rawKey, "If-None-Match", first.header.Get("ETag")).want(304)
 	is.Equal(store.reads.Load(), int64(1)) // no data is read
 
-	must(otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "late", Type: "text/plain", Data: "x"}))
+	must(otherProcess.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "late", Type: "text/plain", Data: "x"}))(t)
 	second := h.client("GET", "/symbol/folders/1/symbols", "").want(200)
 	is.True(strings.Contains(string(second.body), "late")) // immediately
 	is.True(second.header.Get("ETag") != first.header.Get("ETag"))
@@ -114,7 +114,7 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 			is.Equal(again.header.Get("Link"), first.header.Get("Link"))
 		}
 		is.Equal(store.folderReads.Load()-before, int64(1))
-		must(otherProcess.UpdateFolder(t.Context(), 1, new("new name of "+path), symbols.Any))
+		must(otherProcess.UpdateFolder(t.Context(), 1, new("new name of "+path), symbols.Any))(t)
 		is.True(strings.Contains(string(h.client("GET", path, "").want(200).body), "new name of "+path)) // immediately
 	}
 }

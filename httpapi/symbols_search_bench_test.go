@@ -31,7 +31,7 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 		folders = 1
 	}
 	for i := range folders {
-		folder := must(service.CreateFolder(b.Context(), fmt.Sprint("search ", i)))
+		folder := must(service.CreateFolder(b.Context(), fmt.Sprint("search ", i)))(b)
 		for range 5 {
 			given := make([]symbols.NewSymbol, 1000)
 			for j := range given {
@@ -40,7 +40,7 @@ func fillSearch(b *testing.B, service *symbols.Service) {
 					Data: strings.Repeat("<path d='M0 0'/>", 64),
 				}
 			}
-			must(service.CreateSymbols(b.Context(), folder.ID, given))
+			must(service.CreateSymbols(b.Context(), folder.ID, given))(b)
 		}
 	}
 }
@@ -109,9 +109,9 @@ func BenchmarkSearch(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) benchDB{"memory": benchMemory, "sqlite": benchSQLite, "postgres": benchPostgres} {
 		b.Run(name, func(b *testing.B) {
 			db := open(b)
-			writer := must(symbols.NewService(db.symbols, nil))
+			writer := must(symbols.NewService(db.symbols, nil))(b)
 			fillSearch(b, writer)
-			api := httpapi.Handler(&httpapi.Options{Symbols: must(symbols.NewService(db.symbols, nil)), DangerouslySkipClientKeys: true})
+			api := httpapi.Handler(&httpapi.Options{Symbols: must(symbols.NewService(db.symbols, nil))(b), DangerouslySkipClientKeys: true})
 			bare := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				name, _, _, err := db.get(r.Context(), 1+rand.Int64N(benchSymbols))
 				if err != nil {

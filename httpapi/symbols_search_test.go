@@ -34,10 +34,10 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := memory.New().Symbols()
-	writer := must(symbols.NewService(store, nil))
-	folder := must(writer.CreateFolder(t.Context(), "A"))
+	writer := must(symbols.NewService(store, nil))(t)
+	folder := must(writer.CreateFolder(t.Context(), "A"))(t)
 	for i := range 5 {
-		must(writer.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("valve ", i+1), Type: "a/b", Data: "x"}))
+		must(writer.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint("valve ", i+1), Type: "a/b", Data: "x"}))(t)
 	}
 	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
 	h := serve(t, func(o *httpapi.Options) {
@@ -47,7 +47,7 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 			}
 			_, err := writer.UpdateSymbol(context.Background(), id, changes[id], symbols.Any)
 			return err
-		}}, nil))
+		}}, nil))(t)
 	})
 	want := `[{"name":"valve 1","data":"x"},{"name":"valve 2","data":"y"},{"name":"Valve III","data":"x"}]`
 	is.Equal(string(h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").want(200).body), want)
@@ -74,10 +74,10 @@ func TestSearch_FirstFindsLoadedIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			store := segmentStore{memory.New().Symbols(), make(chan int64, 10)}
-			must(must(symbols.NewService(store.Store, nil)).CreateFolder(t.Context(), "A"))
-			service := must(symbols.NewService(store, nil))
-			must(service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))
-			api := must(httpapi.New(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))
+			must(must(symbols.NewService(store.Store, nil))(t).CreateFolder(t.Context(), "A"))(t)
+			service := must(symbols.NewService(store, nil))(t)
+			must(service.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))(t)
+			api := must(httpapi.New(&httpapi.Options{Symbols: service, DangerouslySkipClientKeys: true}))(t)
 			get := func(handler http.Handler, path string) *httptest.ResponseRecorder {
 				recorder := serveOnce(handler, "GET", path, "")
 				is.Equal(recorder.Code, 200)

@@ -123,11 +123,11 @@ var symbolStores = map[string]func(t *testing.T, connections int) (connect func(
 	"postgres": func(t *testing.T, connections int) func() symbols.Store {
 		url := pgtest.Database(t)
 		return func() symbols.Store {
-			config := must(pgxpool.ParseConfig(url))
+			config := must(pgxpool.ParseConfig(url))(t)
 			config.MaxConns = int32(connections)
-			pool := must(pgxpool.NewWithConfig(t.Context(), config))
+			pool := must(pgxpool.NewWithConfig(t.Context(), config))(t)
 			t.Cleanup(pool.Close)
-			db := must(postgres.New(pool, nil))
+			db := must(postgres.New(pool, nil))(t)
 			is.New(t).NoErr(db.Migrate(t.Context()))
 			return db.Symbols()
 		}

@@ -58,7 +58,7 @@ func TestTenants_AllRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	content := fstest.MapFS{}
-	openers := []exports.Opener{must(files.New(filesURL, content)), must(fetch.New(nil))}
+	openers := []exports.Opener{must(files.New(filesURL, content))(t), must(fetch.New(nil))(t)}
 	h := serve(t, withTenants, withExports(exports.Options{Openers: openers}))
 	h.files = content
 	ownerKey, otherKey := h.keyOf("owner"), h.keyOf("other")
@@ -185,7 +185,7 @@ func TestTenants_KeysWithoutOwner(t *testing.T) {
 			t.Errorf("%s %s: %d, denied should be %t", route.Method, route.Path, got.status, want)
 		}
 	}
-	record := must(h.options.Keys.Get(t.Context(), 1))
+	record := must(h.options.Keys.Get(t.Context(), 1))(t)
 	is.Equal(record.UseCount, int64(1)) // POST /viewer/tokens
 }
 
@@ -198,10 +198,10 @@ func TestTenants_Links(t *testing.T) {
 	link := "/viewer/exports/" + h.send("POST", "/viewer/exports/links", `{"sourceFileUrl":"`+source+`"}`, "x-api-key", key).want(201).object()["url"].(string)
 	is.Equal(string(h.send("GET", link, "").want(200).body), "drawing of owner")
 	for _, owner := range []string{"other", ""} {
-		must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner}))
+		must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner}))(t)
 		h.send("GET", link, "").wantError(404, "not_found")
 	}
-	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("owner")}))
+	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("owner")}))(t)
 	h.send("GET", link, "").want(200)
 	is.NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), "other"))
 	h.send("GET", link, "").wantError(404, "not_found")
@@ -229,7 +229,7 @@ func TestTenants_ChangeEndsARunningLink(t *testing.T) {
 	defer response.Body.Close()
 	_, err := io.ReadFull(response.Body, make([]byte, 100))
 	is.NoErr(err)
-	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")}))
+	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")}))(t)
 	select {
 	case <-aborted:
 	case <-time.After(testTimeout):
@@ -245,7 +245,7 @@ func TestTenants_Registration(t *testing.T) {
 	h := serve(t, withTenants, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope })
 	h.files["a.dwg"] = &fstest.MapFile{Data: []byte("content")}
 	scopes := scopes(httpapi.ScopeExportsRegister, httpapi.ScopeExportsRead)
-	issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner"), Scopes: scopes}))
+	issued := must(h.options.Keys.Create(t.Context(), keys.Fields{Owner: new("owner"), Scopes: scopes}))(t)
 	body := `{"sourceFileUrl":"a","exportedUrl":"` + filesURL + `a.dwg"`
 	h.send("POST", "/viewer/exports/register", body+`}`, "x-api-key", string(issued.Raw)).wantError(403, "forbidden")
 	for _, tenant := range []string{`1`, `"\u0000"`, `" "`, `"` + strings.Repeat("x", 256) + `"`} {

@@ -62,7 +62,7 @@ func TestTokens_Create(t *testing.T) {
 	} {
 		is.True(strings.HasPrefix(h.client("POST", "/viewer/tokens", body).wantError(400, "invalid_request").message(), name))
 	}
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))(t)
 	h.client("POST", "/viewer/tokens", `{"scopes":["symbols:read","symbols:write"]}`).wantError(403, "forbidden")
 	is.Equal(h.client("POST", "/viewer/tokens", `{"scopes":null}`).want(201).object()["scopes"], []any{"symbols:read"})
 	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(200)
@@ -96,8 +96,8 @@ func TestOwnKey(t *testing.T) {
 			"id": 1.0, "name": "API key", "owner": nil, "scopes": nil, "sources": nil, "expiresAt": nil, "isToken": false,
 		}
 		is.Equal(own(h.rawKey), null)
-		must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Owner: new("tenant 7"), Scopes: scopes("a", "b"), ExpiresAt: new(h.clock.Now().Add(time.Hour))}))
-		rotated := must(h.options.Keys.Rotate(t.Context(), 1, time.Minute))
+		must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Owner: new("tenant 7"), Scopes: scopes("a", "b"), ExpiresAt: new(h.clock.Now().Add(time.Hour))}))(t)
+		rotated := must(h.options.Keys.Rotate(t.Context(), 1, time.Minute))(t)
 		is.Equal(own(h.rawKey)["expiresAt"], "2026-03-30T10:01:00.123Z") // the end of the overlap
 		is.Equal(own(string(rotated.Raw))["expiresAt"], "2026-03-30T11:00:00.123Z")
 		h.rawKey = string(rotated.Raw)
@@ -105,13 +105,13 @@ func TestOwnKey(t *testing.T) {
 			"id": 1.0, "name": "API key", "owner": "tenant 7", "scopes": []any{"b"}, "sources": []any{"x"},
 			"expiresAt": "2026-03-30T10:00:06.000Z", "isToken": true,
 		})
-		key := must(h.options.Keys.Get(t.Context(), 1))
+		key := must(h.options.Keys.Get(t.Context(), 1))(t)
 		is.Equal(key.UseCount, int64(1)) // to make the token
 		for _, wrong := range []string{"", "x", h.rawKey[:20]} {
 			h.send("GET", "/viewer/key", "", "x-api-key", wrong).wantError(401, "unauthorized")
 		}
 	}
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil)) })
+	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil))(t) })
 	h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
 	h.client("POST", "/viewer/tokens", "").wantError(503, "unavailable")
 }
@@ -149,7 +149,7 @@ func TestTokens_Sources(t *testing.T) {
 	h.clock.Add(2 * time.Hour)
 	post("/viewer/exports/download", `{"sourceFileUrl":"a"}`).want(403) // the token has expired
 	h.send("GET", "/viewer/exports/"+link.URL, "").want(200)            // outlives it
-	must(h.options.Keys.Rotate(t.Context(), 1, 0))
+	must(h.options.Keys.Rotate(t.Context(), 1, 0))(t)
 	h.send("GET", "/viewer/exports/"+link.URL, "").want(403) // ends with the raw key
 }
 
@@ -169,7 +169,7 @@ func TestTokens_InURL(t *testing.T) {
 		o.RequestID = func(r *http.Request) string { show(r); return "" }
 		o.ClientIP = func(r *http.Request) string { show(r); return "192.0.2.1" }
 	})
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { r.ParseForm(); api.ServeHTTP(w, r) }))
 	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"Gate","type":"image/svg+xml","data":"<svg xmlns='http://www.w3.org/2000/svg'/>"}`).want(201)
@@ -200,14 +200,14 @@ func TestTokens_InURL(t *testing.T) {
 	for _, query := range []string{"token=", "token", "token=" + token + "&token=" + token, "token=x", "token=" + h.rawKey, "token=%zz", "token=" + token + "x"} {
 		wantPolicy(h.send("GET", path+"?"+query, "").wantError(401, "unauthorized"))
 	}
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))(t)
 	const foreign = "SG.sixteen.characters"
-	must(h.options.Keys.Import(t.Context(), []keys.ImportedKey{{Digest: sha256.Sum256([]byte(foreign)), Fields: keys.Fields{Active: new(false)}}}))
+	must(h.options.Keys.Import(t.Context(), []keys.ImportedKey{{Digest: sha256.Sum256([]byte(foreign)), Fields: keys.Fields{Active: new(false)}}}))(t)
 	for _, raw := range []string{h.rawKey, foreign} {
 		wantPolicy(h.send("GET", path+"?token="+raw, "").wantError(401, "unauthorized")) // says nothing of the key
 	}
 	wantPolicy(h.send("GET", inURL, "").wantError(403, "forbidden"))
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(true)}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(true)}))(t)
 
 	h.send("GET", inURL, "", "x-api-key", "wrong").wantError(401, "unauthorized") // the header counts
 	h.send("GET", path+"?token=wrong", "", "x-api-key", h.rawKey).want(200)
@@ -226,7 +226,7 @@ func TestHideKeys_TokenInURL(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	var shown string
 	h.listen(httpapi.HideKeys(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown = r.URL.String() + r.RequestURI
@@ -238,7 +238,7 @@ func TestHideKeys_TokenInURL(t *testing.T) {
 
 	target := "/symbol/symbols/9/image?token=" + h.token("")
 	h.listen(httpapi.HideKeys(api.RequireClientKey(api)))
-	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))
+	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))(t)
 	is.Equal(h.send("GET", target, "").wantError(403, "forbidden").header.Get("Referrer-Policy"), "no-referrer")
 }
 
@@ -251,7 +251,7 @@ func TestTokens_Observed(t *testing.T) {
 		log := httpapi.LogRequests(o.Logger)
 		o.Observe = func(ctx context.Context, o httpapi.Observation) { seen.observe(ctx, o); log(ctx, o) }
 	})
-	issued := must(h.options.Keys.IssueToken(t.Context(), h.rawKey, keys.TokenFields{Scopes: *scopes("symbols:read")}))
+	issued := must(h.options.Keys.IssueToken(t.Context(), h.rawKey, keys.TokenFields{Scopes: *scopes("symbols:read")}))(t)
 	h.send("GET", "/symbol/folders", "", "x-api-key", string(issued.Raw)).want(200)
 	o := seen.last(t, 1)
 	is.Equal(o.KeyID, int64(1))
@@ -277,7 +277,7 @@ func TestTokens_OwnRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	api := must(httpapi.New(&h.options))
+	api := must(httpapi.New(&h.options))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/own", api.RequireScope("app:own")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := httpapi.KeyFromContext(r.Context())

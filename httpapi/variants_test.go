@@ -78,7 +78,7 @@ func onTwoProcesses(t *testing.T, test func(t *testing.T, both []*harness, uncac
 			t.Parallel()
 			connect := open(t, 4)
 			on := func(cache int64) *harness {
-				service := must(symbols.NewService(connect(), &symbols.Options{PageSize: 3000}))
+				service := must(symbols.NewService(connect(), &symbols.Options{PageSize: 3000}))(t)
 				return serve(t, func(o *httpapi.Options) { o.Symbols, o.Limits.ListCache = service, cache })
 			}
 			both, uncached := []*harness{on(0), on(200_000)}, on(-1)
@@ -311,7 +311,7 @@ func TestCompression_LongLists(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h, _, service := serveSymbols(t, 0)
-	folder := must(service.CreateFolder(t.Context(), "A"))
+	folder := must(service.CreateFolder(t.Context(), "A"))(t)
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range 8 {
 		data := make([]byte, 600<<10)
@@ -319,7 +319,7 @@ func TestCompression_LongLists(t *testing.T) {
 		for i, b := range data {
 			data[i] = ' ' + b%90
 		}
-		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: string(data)}))
+		must(service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: fmt.Sprint(i), Type: "text/plain", Data: string(data)}))(t)
 	}
 	for _, query := range []string{"", "?limit=7", "?limit=7&fields=data,size"} {
 		plain := h.get("/symbol/folders/1/symbols" + query).want(200)

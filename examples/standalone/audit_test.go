@@ -80,7 +80,7 @@ func TestHashAdminKey(t *testing.T) {
 	hash := func(input string) (hash, messages string, err error) {
 		name := filepath.Join(t.TempDir(), "in")
 		is.NoErr(os.WriteFile(name, []byte(input), 0o600))
-		in := must(os.Open(name))
+		in := must(os.Open(name))(t)
 		defer in.Close()
 		var out, prompt strings.Builder
 		err = hashAdminKey(in, &out, &prompt)

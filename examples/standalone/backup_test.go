@@ -119,9 +119,9 @@ func TestBackup_PostgreSQL(t *testing.T) {
 
 func entityTag(t *testing.T, url, key string) string {
 	t.Helper()
-	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	request.Header.Set("x-api-key", key)
-	response := must(http.DefaultTransport.RoundTrip(request))
+	response := must(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
 	is.New(t).Equal(response.StatusCode, http.StatusOK)
 	return response.Header.Get("ETag")

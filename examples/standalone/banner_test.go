@@ -84,15 +84,15 @@ func runCommands(t *testing.T, shell *exec.Cmd, banner, adminKey string) string 
 	// loses an assignment in front of one, and runs what follows a semicolon.
 	is.True(!regexp.MustCompile(`(?m)\S[ \t]+#|^ *#.*;`).MatchString(script))
 	shell.Stdin = strings.NewReader(script)
-	out := must(shell.CombinedOutput())
+	out := must(shell.CombinedOutput())(t)
 	text := string(out)
 	for _, want := range []string{`"apiKey":"cbk_`, `"name":"P&ID symbols"`, `"name":"Gate valve"`, `"code":"unauthorized"`} {
 		t.Log(want)
 		is.True(strings.Contains(text, want))
 	}
-	pdf := must(os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf")))
+	pdf := must(os.ReadFile(filepath.Join(dir, "Pump datasheet.pdf")))(t)
 	is.True(bytes.HasPrefix(pdf, []byte("%PDF-")))
-	archive := must(zip.OpenReader(filepath.Join(dir, "canvas-exports.zip")))
+	archive := must(zip.OpenReader(filepath.Join(dir, "canvas-exports.zip")))(t)
 	defer archive.Close()
 	is.Equal(len(archive.File), 3)
 	return text

@@ -129,7 +129,7 @@ func TestCheckHealth(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	env := map[string]string{"ADDR": freeAddr(t), "DATABASE_URL": "memory:"}
-	c := must(readConfig(lookupIn(env)))
+	c := must(readConfig(lookupIn(env)))(t)
 	is.True(c.checkHealth() != nil)
 	startServer(t, env)
 	is.NoErr(c.checkHealth())
@@ -158,7 +158,7 @@ func TestRun_RejectsAddressInUse(t *testing.T) {
 func TestRun_ChecksDatabaseBeforePort(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	missing := filepath.Join(t.TempDir(), "missing", "canvas.db")
 	for databaseURL, want := range map[string]string{

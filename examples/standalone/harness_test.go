@@ -170,12 +170,15 @@ func startServer(t *testing.T, env map[string]string) *server {
 	return s
 }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 // send sends a request to path below the API, or to an absolute URL. It returns
@@ -186,13 +189,13 @@ func (s *server) send(method, path, body string, headers ...string) (int, []byte
 	if !strings.HasPrefix(path, "http") {
 		target = s.url + path
 	}
-	request := must(http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body)))
+	request := must(http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body)))(s.t)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response := must(http.DefaultTransport.RoundTrip(request))
+	response := must(http.DefaultTransport.RoundTrip(request))(s.t)
 	defer response.Body.Close()
-	return response.StatusCode, must(io.ReadAll(response.Body))
+	return response.StatusCode, must(io.ReadAll(response.Body))(s.t)
 }
 
 // status sends a GET request and returns the status of the response.

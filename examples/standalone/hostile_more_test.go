@@ -159,13 +159,14 @@ func (c *hostileClient) noWaiting(conn *net.TCPConn) (string, bool) {
 
 // processorTime returns the processor time that a process has used, in user mode and in
 // the kernel: that of getrusage, with a resolution of 10 ms.
-func processorTime(pid int) time.Duration {
-	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)
 	_, rest, _ := strings.Cut(string(text), ") ") // after the name
 	fields := strings.Fields(rest)
 	var ticks int64
 	for _, field := range fields[11:13] { // utime and stime
-		n := must(strconv.ParseInt(field, 10, 64))
+		n := must(strconv.ParseInt(field, 10, 64))(t)
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
@@ -194,7 +195,7 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	dial := func() *net.TCPConn {
-		conn := must(net.Dial("tcp", c.addr))
+		conn := must(net.Dial("tcp", c.addr))(t)
 		t.Cleanup(func() { conn.Close() })
 		conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		return conn.(*net.TCPConn)
@@ -241,9 +242,9 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	least := 1.0
 	for range 3 { // the program may also do other things
 		start := time.Now()
-		requests, responses, used := sent.Load(), rejected.Load(), processorTime(s.process.Process.Pid)
+		requests, responses, used := sent.Load(), rejected.Load(), processorTime(t, s.process.Process.Pid)
 		waitFor(t, func() bool { return sent.Load()-requests > 4000 })
-		used = processorTime(s.process.Process.Pid) - used
+		used = processorTime(t, s.process.Process.Pid) - used
 		requests, responses = sent.Load()-requests, rejected.Load()-responses
 		share := used.Seconds() / float64(requests) * 1000
 		t.Logf("%.1f %% of a core for each 1,000 requests a second; %d requests, %d responses, %v", 100*share, requests, responses, used)

@@ -44,7 +44,7 @@ func TestServer_BoundsLoops(t *testing.T) {
 	}
 	loops := func() int { return strings.Count(s.log.String(), `"a download link cannot be the file of an export"`) }
 	base := strings.TrimSuffix(s.url, "/api")
-	origin := must(url.Parse(base))
+	origin := must(url.Parse(base))(t)
 	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(origin))
 	t.Cleanup(proxy.Close)
 

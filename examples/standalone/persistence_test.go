@@ -59,9 +59,9 @@ func execute(t *testing.T, databaseURL, statement string) {
 		is.NoErr(err)
 		return
 	}
-	conn := must(pgx.Connect(t.Context(), databaseURL))
+	conn := must(pgx.Connect(t.Context(), databaseURL))(t)
 	defer conn.Close(t.Context())
-	must(conn.Exec(t.Context(), statement))
+	must(conn.Exec(t.Context(), statement))(t)
 }
 
 // TestServer_IssuesNoIDThatBrowsersRound creates records at the end of the numbers

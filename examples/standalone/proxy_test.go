@@ -85,7 +85,7 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 			}
 			config := proxy.config
 			if program == "caddy" {
-				version := must(exec.Command(path, "version").Output())
+				version := must(exec.Command(path, "version").Output())(t)
 				if strings.HasPrefix(string(version), "2.6.") { // it may close a connection whose response begins while it reads the request
 					config = strings.Replace(config, "reverse_proxy SERVER", "reverse_proxy SERVER {\n buffer_requests\n}", 1)
 				}
@@ -109,7 +109,7 @@ func TestProxies_HAProxyNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, name := range []string{"DEPLOY.md", "PROCESSES.md"} {
-		text := must(os.ReadFile("../../.github/" + name))
+		text := must(os.ReadFile("../../.github/" + name))(t)
 		sections := regexp.MustCompile(`(?m)^(?:frontend|backend|listen) (\S+)`).FindAllStringSubmatch(string(text), -1)
 		is.True(len(sections) > 0)
 		seen := make(map[string]bool)

@@ -129,7 +129,7 @@ func contents(t *testing.T, databaseURL string) string {
 		is.True(len(files) > 0)
 		var all strings.Builder
 		for _, name := range files {
-			content := must(os.ReadFile(name))
+			content := must(os.ReadFile(name))(t)
 			all.Write(content)
 		}
 		return all.String()
@@ -142,11 +142,11 @@ func tables(t *testing.T, databaseURL string) string {
 	t.Helper()
 	is := is.New(t)
 	ctx := context.Background() // t.Context is canceled in cleanups
-	conn := must(pgx.Connect(ctx, databaseURL))
+	conn := must(pgx.Connect(ctx, databaseURL))(t)
 	defer conn.Close(ctx)
 	read := func(query string) []string {
 		rows, _ := conn.Query(ctx, query)
-		return must(pgx.CollectRows(rows, pgx.RowTo[string]))
+		return must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	}
 	names := read(`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
 	is.True(len(names) >= 6)

@@ -146,7 +146,7 @@ func (l *leakTest) sendExports(raw string) {
 			if strings.HasSuffix(path, "batch") {
 				item = `{"items":[` + item + `]}`
 			}
-			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item)))
+			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item)))(l.t)
 			request.Header.Set("x-api-key", raw)
 			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 				response.Body.Close()
@@ -256,28 +256,28 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	const pepper = "pepper-outside-the-database"
 	databaseURL := pgtest.Database(t)
 	trace, log, observed := new(syncBuffer), new(syncBuffer), new(syncBuffer)
-	config := must(pgxpool.ParseConfig(databaseURL))
+	config := must(pgxpool.ParseConfig(databaseURL))(t)
 	config.ConnConfig.Tracer = &tracelog.TraceLog{LogLevel: tracelog.LogLevelTrace, Logger: tracelog.LoggerFunc(
 		func(_ context.Context, level tracelog.LogLevel, message string, data map[string]any) {
 			fmt.Fprintf(trace, "%s %s %v %#v\n", level, message, data, data)
 		})}
-	pool := must(pgxpool.NewWithConfig(t.Context(), config))
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(t)
 	is.NoErr(db.Migrate(t.Context()))
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 	origin, host := failingOrigin(t)
 	mode := new(atomic.Int32)
 	keyOptions := keys.Options{Pepper: []byte(pepper), PreviousPeppers: [][]byte{[]byte("previous " + pepper)}, Logger: logger}
-	clientKeys := must(keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions))
-	symbolService := must(symbols.NewService(db.Symbols(), nil))
+	clientKeys := must(keys.NewService(failingKeys{db.Keys(), mode}, &keyOptions))(t)
+	symbolService := must(symbols.NewService(db.Symbols(), nil))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { clientKeys.Run(ctx) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
-	fetcher := must(fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger}))
-	exportService := must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}))
+	fetcher := must(fetch.New(&fetch.Options{AllowedHosts: []string{host}, Logger: logger}))(t)
+	exportService := must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{fetcher}}))(t)
 	options := httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   symbolService,
@@ -298,7 +298,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 	l := newLeakTest(&server{t: t, url: web.URL}, origin)
 	l.keys.add("the pepper", pepper)
 	l.sendAll()
-	issued := must(clientKeys.Create(t.Context(), keys.Fields{}))
+	issued := must(clientKeys.Create(t.Context(), keys.Fields{}))(t)
 	raw := string(issued.Raw)
 	l.keys.addRaw("a raw key from Service.Create", raw)
 	for _, failure := range []int32{failWithError, failWithPanic} {
@@ -314,7 +314,7 @@ func TestApplication_LeaksNoSecrets(t *testing.T) {
 		}()
 	}
 	mode.Store(0)
-	key := must(clientKeys.Verify(t.Context(), raw))
+	key := must(clientKeys.Verify(t.Context(), raw))(t)
 	web.Close()
 	stop() // formatting reads the values without locks
 	dumps := new(strings.Builder)

@@ -18,13 +18,13 @@ func TestOpenSQLite_OwnerOnlyFiles(t *testing.T) {
 	is.NoErr(os.Symlink(path, symlink))
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + symlink})
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info := must(os.Stat(path + suffix))
+		info := must(os.Stat(path + suffix))(t)
 		is.Equal(info.Mode().Perm(), os.FileMode(0o600))
 	}
 	is.NoErr(s.stop())
 
 	is.NoErr(os.Chmod(path, 0o640)) // by an operator
 	startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + path})
-	info := must(os.Stat(path))
+	info := must(os.Stat(path))(t)
 	is.Equal(info.Mode().Perm(), os.FileMode(0o640))
 }

@@ -68,7 +68,7 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 			ForceAttemptHTTP2: true,
 		}
 		defer transport.CloseIdleConnections()
-		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 		response, err := transport.RoundTrip(request)
 		if err == nil {
 			io.Copy(io.Discard, response.Body)
@@ -99,9 +99,9 @@ func TestTLS_ObtainsCertificate(t *testing.T) {
 	stop()
 
 	_, stop = start("TLS_HTTP_ADDR=" + httpAddr)
-	response = must(get("https://" + host + "/healthz"))
+	response = must(get("https://" + host + "/healthz"))(t)
 	is.Equal(response.TLS.PeerCertificates[0].SerialNumber, serial) // from the cache
-	response = must(get("http://" + host + "/console.js?x=1"))
+	response = must(get("http://" + host + "/console.js?x=1"))(t)
 	is.Equal(response.StatusCode, http.StatusPermanentRedirect)
 	_, port, _ := net.SplitHostPort(httpsAddr)
 	is.Equal(response.Header.Get("Location"), "https://"+host+":"+port+"/console.js?x=1")
@@ -166,15 +166,15 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 	waitForText(t, "ACME directory available", log)
 
 	own := x509.NewCertPool()
-	content := must(os.ReadFile(filepath.Join(dir, "cert.pem")))
+	content := must(os.ReadFile(filepath.Join(dir, "cert.pem")))(t)
 	is.True(own.AppendCertsFromPEM(content))
 	return "https://" + acme + "/dir", func() *x509.CertPool {
 		t.Helper()
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: own}}
 		defer transport.CloseIdleConnections()
-		response := must((&http.Client{Transport: transport}).Get("https://" + management + "/roots/0"))
+		response := must((&http.Client{Transport: transport}).Get("https://" + management + "/roots/0"))(t)
 		defer response.Body.Close()
-		root := must(io.ReadAll(response.Body))
+		root := must(io.ReadAll(response.Body))(t)
 		pool := x509.NewCertPool()
 		is.True(pool.AppendCertsFromPEM(root))
 		return pool
@@ -185,7 +185,7 @@ func startPebble(t *testing.T, program, dir, httpsAddr, httpAddr string) (direct
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
 	is := is.New(t)
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		NotBefore:             time.Now().Add(-time.Hour),
@@ -195,8 +195,8 @@ func writeCertificate(t *testing.T, dir string) {
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	certificate := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
-	private := must(x509.MarshalPKCS8PrivateKey(key))
+	certificate := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	private := must(x509.MarshalPKCS8PrivateKey(key))(t)
 	for name, block := range map[string]*pem.Block{
 		"cert.pem": {Type: "CERTIFICATE", Bytes: certificate},
 		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},

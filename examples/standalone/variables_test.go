@@ -37,7 +37,7 @@ func TestMisspelled(t *testing.T) {
 func TestVariables_InDocumentation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	text := must(os.ReadFile("../../.github/DEPLOY.md"))
+	text := must(os.ReadFile("../../.github/DEPLOY.md"))(t)
 	known := new(config).variables().Usage()
 	names := regexp.MustCompile("(?m)(?:`|^| )([A-Z][A-Z0-9_]{3,})(?:=|`)").FindAllStringSubmatch(string(text), -1)
 	is.True(len(names) > 10)

@@ -101,7 +101,7 @@ func compareBatch(b *testing.B, c batchCase, name string, serve func(context.Con
 		batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
 		client, body := newHTTPClient(b), itemsOf(urls)
 		batch := posting(client, batchURL, body)
-		must(batch(b.Context())) // what is known from now on is part of the case
+		must(batch(b.Context()))(b) // what is known from now on is part of the case
 		compare(b, name, c.total(), posting(client, baselineURL, body), batch)
 	})
 }

@@ -132,7 +132,7 @@ func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
 	is := is.New(b)
-	service := must(exports.NewService(store, &options))
+	service := must(exports.NewService(store, &options))(b)
 	for _, u := range urls {
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue
@@ -277,9 +277,9 @@ func BenchmarkFile(b *testing.B) {
 			defer file.Close()
 			http.ServeContent(w, r, "plan.bin", time.Time{}, file)
 		})
-		root := must(os.OpenRoot(filepath.Dir(name)))
+		root := must(os.OpenRoot(filepath.Dir(name)))(b)
 		b.Cleanup(func() { root.Close() })
-		opener := must(files.New(u[:strings.LastIndexByte(u, '/')], root.FS()))
+		opener := must(files.New(u[:strings.LastIndexByte(u, '/')], root.FS()))(b)
 		compareWith(b, "ServeContent", baselineURL, startAPI(b, newService(b, memory.New().Exports(), []string{u}, exports.Options{Openers: []exports.Opener{opener}})), u)
 	})
 }

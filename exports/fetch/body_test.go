@@ -45,7 +45,7 @@ func TestBody_WrongContentLength(t *testing.T) {
 		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n1234567890")
 		})
-		content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+		content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 		is.Equal(content, "12345") // Content-Length bytes
 	})
 	t.Run("none", func(t *testing.T) {
@@ -55,9 +55,9 @@ func TestBody_WrongContentLength(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n1234567890")
 		})
 		c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-		file := must(c.open(t, baseURL))
+		file := must(c.open(t, baseURL))(t)
 		is.Equal(file.Size, int64(-1))
-		content := must(io.ReadAll(file.Body))
+		content := must(io.ReadAll(file.Body))(t)
 		is.Equal(string(content), "1234567890")
 	})
 }
@@ -112,7 +112,7 @@ func TestBody_SlowReader(t *testing.T) {
 		c := newPipeClient(t, fetch.Options{IdleTimeout: 20 * time.Millisecond}, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<20))
 		})
-		file := must(c.open(t, pipeURL))
+		file := must(c.open(t, pipeURL))(t)
 		time.Sleep(100 * time.Millisecond)
 		n, err := io.Copy(io.Discard, file.Body)
 		is.NoErr(err) // the reader was idle, not the origin
@@ -142,7 +142,7 @@ func TestBody_FreesConnection(t *testing.T) {
 			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: time.Hour})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			file := must(c.Open(ctx, parse(t, baseURL)))
+			file := must(c.Open(ctx, parse(t, baseURL)))(t)
 			abandon(cancel, file)
 			receive(t, closed)
 			n, err := file.Body.Read(make([]byte, 10))

@@ -230,12 +230,12 @@ func wantFaultless(t *testing.T, wantZip []byte, newOrigin func() *faultyOrigin,
 	t.Helper()
 	is := is.New(t)
 	o := newOrigin()
-	content := must(o.downloadFile())
+	content := must(o.downloadFile())(t)
 	is.True(bytes.Equal(content, planFile()))
 	check(o)
 
 	o = newOrigin()
-	archive := must(o.downloadZip())
+	archive := must(o.downloadZip())(t)
 	is.True(bytes.Equal(archive, wantZip))
 	check(o)
 }
@@ -383,11 +383,11 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 				o.etag, o.changes = `"1"`, true
 				content, starts = randomBytes(2, len(content)), []int{0, at, 0}
 			}
-			archive := must(o.downloadZip())
-			r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))
+			archive := must(o.downloadZip())(t)
+			r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 			is.Equal(len(r.File), 3)
-			body := must(r.File[1].Open())
-			got := must(io.ReadAll(body))
+			body := must(r.File[1].Open())(t)
+			got := must(io.ReadAll(body))(t)
 			is.True(bytes.Equal(got, content)) // all of it from one version
 			o.wantCuts(1)
 			o.wantStarts(starts...)
@@ -401,13 +401,13 @@ func wantSkipped(t *testing.T, archive []byte, err error) {
 	t.Helper()
 	is := is.New(t)
 	is.NoErr(err)
-	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))
+	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 	is.Equal(len(r.File), 3)
 	for i, name := range []string{"a.bin", "z.bin", "manifest.json"} {
 		is.Equal(r.File[i].Name, name)
-		body := must(r.File[i].Open())
+		body := must(r.File[i].Open())(t)
 		if name == "manifest.json" {
-			content := must(io.ReadAll(body))
+			content := must(io.ReadAll(body))(t)
 			is.True(strings.Contains(string(content), `"sourceFileUrl": "plan.bin"`))
 			is.True(strings.Contains(string(content), `"included": 2`))
 			continue

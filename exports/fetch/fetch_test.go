@@ -33,13 +33,13 @@ func TestOpener_Open(t *testing.T) {
 		io.WriteString(w, "content")
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	file := must(c.open(t, baseURL+"/a%2Fb?c=d e#f"))
+	file := must(c.open(t, baseURL+"/a%2Fb?c=d e#f"))(t)
 	is.Equal(file.Size, int64(7))
 	is.Equal(file.Type, "application/pdf")
 	is.Equal(file.Name, "plän.pdf")
 	is.Equal(file.Modified, time.Date(1994, 11, 15, 12, 45, 26, 0, time.UTC))
 	is.Equal(file.ETag, `W/"1"`)
-	content := must(io.ReadAll(file.Body))
+	content := must(io.ReadAll(file.Body))(t)
 	is.Equal(string(content), "content")
 	n, err := file.Body.Read(make([]byte, 1))
 	is.True(n == 0 && err == io.EOF) // EOF is sticky
@@ -77,7 +77,7 @@ func TestOptions_NegativeIsDefault(t *testing.T) {
 			})
 			o.AllowedHosts = []string{host}
 			c := newClient(t, o)
-			content := must(c.read(t, baseURL))
+			content := must(c.read(t, baseURL))(t)
 			is.Equal(content, "content")
 			is.Equal(c.HeaderTimeout(), newOpener(t, fetch.Options{}).HeaderTimeout())
 		})
@@ -94,7 +94,7 @@ func TestOpener_OpenEmptyFile(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			baseURL, host := startOrigin(t, handler)
-			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 			is.Equal(content, "")
 		})
 	}

@@ -92,12 +92,15 @@ func (c *client) read(t testing.TB, rawURL string) (string, error) {
 	return string(content), err
 }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 func parse(t testing.TB, rawURL string) *url.URL {

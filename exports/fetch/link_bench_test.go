@@ -92,8 +92,8 @@ func (s *linkServer) restart(urls []string) {
 // createLink returns the URL of a new link to a zip, and its size.
 func (s *linkServer) createLink(urls []string) (linkURL string, size int64) {
 	s.tb.Helper()
-	content := must(json.Marshal(itemsOf(urls)))
-	response := must(http.Post(s.url+"/viewer/exports/links", "application/json", bytes.NewReader(content)))
+	content := must(json.Marshal(itemsOf(urls)))(s.tb)
+	response := must(http.Post(s.url+"/viewer/exports/links", "application/json", bytes.NewReader(content)))(s.tb)
 	defer response.Body.Close()
 	var link struct {
 		URL       string
@@ -139,7 +139,7 @@ func BenchmarkLink(b *testing.B) {
 					return io.CopyBuffer(struct{ io.Writer }{io.Discard}, response.Body, make([]byte, 256<<10))
 				}
 				if known {
-					must(byPOST(b.Context()))
+					must(byPOST(b.Context()))(b)
 				}
 				comparePrepared(b, prepare, "POST", int64(c.files)*c.size, byPOST, byLink)
 			})
@@ -150,9 +150,9 @@ func BenchmarkLink(b *testing.B) {
 // getRange requests a part of a link and returns the response.
 func getRange(tb testing.TB, client *http.Client, linkURL string, offset, length int64) *http.Response {
 	tb.Helper()
-	request := must(http.NewRequestWithContext(tb.Context(), http.MethodGet, linkURL, nil))
+	request := must(http.NewRequestWithContext(tb.Context(), http.MethodGet, linkURL, nil))(tb)
 	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
-	response := must(client.Do(request))
+	response := must(client.Do(request))(tb)
 	if response.StatusCode != http.StatusPartialContent {
 		tb.Fatal(response.Status)
 	}

@@ -53,7 +53,7 @@ func TestOpener_OpenRange(t *testing.T) {
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	for offset := range len(testFile) {
 		for length := range len(testFile) - offset + 1 {
-			content := must(c.readRange(t, baseURL, testRange(offset, length)))
+			content := must(c.readRange(t, baseURL, testRange(offset, length)))(t)
 			is.Equal(content, testFile[offset:offset+length])
 			want := fmt.Sprintf("bytes=%d-%d", offset, offset+max(length, 1)-1)
 			switch {
@@ -69,7 +69,7 @@ func TestOpener_OpenRange(t *testing.T) {
 	// All responses were read to their end. On a busy machine net/http gives up a
 	// connection whose writer reports late.
 	is.True(len(c.dials()) < 10)
-	content := must(c.readRange(t, baseURL, testRange(len(testFile), 0)))
+	content := must(c.readRange(t, baseURL, testRange(len(testFile), 0)))(t)
 	is.Equal(content, "")
 }
 
@@ -157,7 +157,7 @@ func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
 func TestOpener_OpenRangeByLastModified(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	modified := must(http.ParseTime(testModified))
+	modified := must(http.ParseTime(testModified))(t)
 	for name, c := range map[string]struct {
 		etag     string
 		modified time.Time
@@ -220,7 +220,7 @@ func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
 	is := is.New(t)
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`}))
+	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`}))(t)
 	is.Equal(content, "")
 	_, err := c.readRange(t, baseURL, exports.Part{Validator: `"2"`})
 	is.True(errors.Is(err, exports.ErrChanged))
@@ -242,7 +242,7 @@ func TestOpener_OpenRangeReadsNoMoreThanRange(t *testing.T) {
 		sent <- n
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: offset, Length: 100}))
+	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: size, Offset: offset, Length: 100}))(t)
 	is.Equal(content, string(make([]byte, 100)))
 	is.True(<-sent < size/4) // the range and socket buffers
 }
@@ -262,10 +262,10 @@ func TestOpener_OpenRangeReturnsBeforeRangeArrives(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		body := must(c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26)))
+		body := must(c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26)))(t)
 		defer body.Close()
 		is.Equal(time.Since(start), time.Duration(0))
-		content := must(io.ReadAll(body))
+		content := must(io.ReadAll(body))(t)
 		is.Equal(string(content), testFile[10:])
 	})
 }
@@ -300,7 +300,7 @@ func TestTLS_OpenRange(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 	c := newClient(t, o)
-	file := must(c.Stat(t.Context(), parse(t, baseURL)))
+	file := must(c.Stat(t.Context(), parse(t, baseURL)))(t)
 	got, err := c.readRange(t, baseURL, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 1000, Length: 1 << 19})
 	is.NoErr(err)
 	is.True(got == string(content[1000:1000+1<<19]))

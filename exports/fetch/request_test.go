@@ -32,9 +32,9 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 	c := newClient(t, fetch.Options{
 		AllowedHosts: []string{host}, Logger: debugLogger(&log), RequestID: func(context.Context) string { return "request-7" },
 	})
-	file := must(c.Open(t.Context(), parse(t, baseURL)))
+	file := must(c.Open(t.Context(), parse(t, baseURL)))(t)
 	defer file.Body.Close()
-	content := must(io.ReadAll(file.Body))
+	content := must(io.ReadAll(file.Body))(t)
 	is.Equal(string(content), testFile)
 	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
 	is.Equal(strings.Count(log.String(), "retrying fetch"), 3)
@@ -86,7 +86,7 @@ func TestOpener_SendsTraceparentOnlyIfSet(t *testing.T) {
 		{func(ctx context.Context) string { return ctx.Value(parentKey{}).(string) }, "/moved", []string{parent, parent}},
 	} {
 		opener := newClient(t, fetch.Options{AllowedHosts: []string{host}, Traceparent: c.option})
-		file := must(opener.Open(context.WithValue(t.Context(), parentKey{}, parent), parse(t, baseURL+c.path)))
+		file := must(opener.Open(context.WithValue(t.Context(), parentKey{}, parent), parse(t, baseURL+c.path)))(t)
 		file.Body.Close()
 		is.Equal(seen, c.want)
 		seen = nil

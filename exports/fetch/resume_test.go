@@ -76,7 +76,7 @@ func TestBody_ResumesAfterTruncation(t *testing.T) {
 					writePartial(conn, `"1"`, first, each+1)
 				}
 			})
-			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL+"/"))
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL+"/"))(t)
 			is.Equal(content, testFile)
 		})
 	}
@@ -94,7 +94,7 @@ func TestBody_ResumesWithUnknownSize(t *testing.T) {
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
 	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 	is.Equal(content, testFile)
 }
 
@@ -183,7 +183,7 @@ func TestBody_ResumesInSeveralParts(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
 			first, last, len(testFile), last-first+1, testFile[first:last+1])
 	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 	is.Equal(content, testFile)
 }
 
@@ -191,7 +191,7 @@ func TestBody_ResumesFromCompleteResponse(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, n int) { writeFull(conn, `"1"`, 10*n) })
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 	is.Equal(content, testFile)
 }
 

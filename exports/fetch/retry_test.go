@@ -95,7 +95,7 @@ func TestOpener_OpenRetriesLostConnection(t *testing.T) {
 				}
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent")
 			})
-			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
 			is.Equal(content, "content")
 
 			_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)

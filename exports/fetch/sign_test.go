@@ -33,9 +33,9 @@ func signWith(calls *atomic.Int32) func(*http.Request) error {
 func TestOpener_SignedFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	u := must(url.Parse("https://files.example/plan.pdf"))
+	u := must(url.Parse("https://files.example/plan.pdf"))(t)
 	for _, options := range []fetch.Options{{}, {Sign: signWith(new(atomic.Int32))}} {
-		o := must(fetch.New(&options))
+		o := must(fetch.New(&options))(t)
 		is.Equal(o.IsPrivate(u), options.Sign != nil)
 	}
 }
@@ -54,7 +54,7 @@ func TestOptions_SignEachAttempt(t *testing.T) {
 		}
 		io.WriteString(w, "content")
 	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)}).read(t, baseURL))
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)}).read(t, baseURL))(t)
 	is.Equal(content, "content")
 	is.Equal(calls.Load(), int32(3))
 }
@@ -77,12 +77,12 @@ func TestOptions_SignResume(t *testing.T) {
 		writeFull(conn, `"1"`, 10)
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)})
-	content := must(c.read(t, baseURL))
+	content := must(c.read(t, baseURL))(t)
 	is.Equal(content, testFile)
 	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
 	is.NoErr(err)
 	defer body.Close()
-	part := must(io.ReadAll(body))
+	part := must(io.ReadAll(body))(t)
 	is.Equal(string(part), testFile[20:])
 	is.Equal(calls.Load(), int32(3))
 }
@@ -130,7 +130,7 @@ func TestOptions_SignAcrossRedirects(t *testing.T) {
 		{"http://" + strings.ToUpper(named) + "/back", []string{named + "/back " + bearer, homeHost + "/file "}}, // another name
 	} {
 		is := is.New(t)
-		content := must(c.read(t, test.open))
+		content := must(c.read(t, test.open))(t)
 		is.Equal(content, "content")
 		var got []string
 		for range test.want {

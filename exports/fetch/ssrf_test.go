@@ -180,7 +180,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 	is.NoErr(err)
 	is.True(port != other)
 	ips := []string{"127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"}
-	interfaces := must(net.InterfaceAddrs())
+	interfaces := must(net.InterfaceAddrs())(t)
 	for _, a := range interfaces {
 		ips = append(ips, a.(*net.IPNet).IP.String())
 	}
@@ -198,7 +198,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 				t.Errorf("%s: %v", host, err)
 			}
 		}
-		file := must(c.Open(ctx, parse(t, otherURL)))
+		file := must(c.Open(ctx, parse(t, otherURL)))(t)
 		file.Body.Close()
 	}
 	is.Equal(c.dials(), []string{other}) // kept alive
@@ -206,7 +206,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 		t.Context(),
 		context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "@"}),
 	} {
-		file := must(c.Open(ctx, parse(t, ownURL)))
+		file := must(c.Open(ctx, parse(t, ownURL)))(t)
 		file.Body.Close()
 	}
 }
@@ -232,7 +232,7 @@ func TestOpener_ErrorsHideNetwork(t *testing.T) {
 
 	urls := []string{"http://intern.example.test/", "http://nosuch.example.test/"}
 	service := newService(t, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{c}})
-	items := must(service.FindBatch(t.Context(), exports.BatchOf(urls...)))
+	items := must(service.FindBatch(t.Context(), exports.BatchOf(urls...)))(t)
 	_, err := service.OpenBatch(t.Context(), items)
 	failed := new(exports.BatchError)
 	is.True(errors.As(err, &failed))

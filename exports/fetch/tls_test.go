@@ -41,7 +41,7 @@ func TestTLS_Open(t *testing.T) {
 		io.WriteString(w, r.Proto)
 	})
 	c := newClient(t, o)
-	content := must(c.read(t, baseURL))
+	content := must(c.read(t, baseURL))(t)
 	is.Equal(content, "HTTP/1.1")
 
 	_, err := c.read(t, baseURL+"/down")

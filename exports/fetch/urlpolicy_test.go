@@ -197,7 +197,7 @@ func TestOpener_OpenFollowsRedirects(t *testing.T) {
 	})
 	allowed := []string{host}
 	c := newClient(t, fetch.Options{AllowedHosts: allowed})
-	content := must(c.read(t, baseURL+"/5"))
+	content := must(c.read(t, baseURL+"/5"))(t)
 	is.Equal(content, "content")
 	_, err := c.read(t, baseURL+"/6")
 	is.True(errors.Is(err, exports.ErrFailed)) // one more than MaxRedirects

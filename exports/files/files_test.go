@@ -25,12 +25,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 func newOpener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
@@ -137,7 +140,7 @@ func TestOpener_Open(t *testing.T) {
 	dir := t.TempDir()
 	is.NoErr(os.MkdirAll(filepath.Join(dir, "2024"), 0o700))
 	write(t, filepath.Join(dir, "2024", "plan é?.PDF"), "content", modTime)
-	root := must(os.OpenRoot(dir))
+	root := must(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { root.Close() })
 	for name, fsys := range map[string]fs.FS{
 		"os.DirFS":     os.DirFS(dir),
@@ -147,14 +150,14 @@ func TestOpener_Open(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
 			o := newOpener(t, "https://example.com/files/", fsys)
-			file := must(o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1")))
+			file := must(o.Open(t.Context(), parse(t, "https://example.com/files/2024/plan%20%C3%A9%3F.PDF?v=1")))(t)
 			defer file.Body.Close()
 			is.Equal(file.Size, int64(7))
 			is.Equal(file.Name, "plan é?.PDF")
 			is.Equal(file.Type, "application/pdf")
 			is.Equal(file.Modified, modTime)
 			is.Equal(file.ETag, fmt.Sprintf(`"%x-7"`, modTime.UnixNano()))
-			content := must(io.ReadAll(file.Body))
+			content := must(io.ReadAll(file.Body))(t)
 			is.Equal(string(content), "content")
 			_, isFile := file.Body.(*os.File)
 			is.Equal(isFile, name != "fstest.MapFS")
@@ -181,7 +184,7 @@ func TestOpener_ContextEnds(t *testing.T) {
 				is := is.New(t)
 				o := newOpener(t, "https://example.com/", fsys)
 				ctx, cancel := context.WithCancel(t.Context())
-				file := must(o.Open(ctx, parse(t, "https://example.com/a")))
+				file := must(o.Open(ctx, parse(t, "https://example.com/a")))(t)
 				defer file.Body.Close()
 				cancel()
 				synctest.Wait() // for the os.File to be closed
@@ -214,7 +217,7 @@ func TestOpener_OpenContentType(t *testing.T) {
 	o := newOpener(t, "https://example.com/", fsys)
 	for name, want := range want {
 		t.Log(name)
-		file := must(o.Open(t.Context(), parse(t, "https://example.com/"+name)))
+		file := must(o.Open(t.Context(), parse(t, "https://example.com/"+name)))(t)
 		is.Equal(file.Type, want)
 		file.Body.Close()
 	}
@@ -228,12 +231,12 @@ func TestOpener_EmbeddedFileHasValidator(t *testing.T) {
 	is := is.New(t)
 	o := newOpener(t, "http://program.internal/", embedded)
 	u := parse(t, "http://program.internal/doc.go")
-	file := must(o.Stat(t.Context(), u))
+	file := must(o.Stat(t.Context(), u))(t)
 	is.True(file.Validator != "")
-	content := must(embedded.ReadFile("doc.go"))
+	content := must(embedded.ReadFile("doc.go"))(t)
 	body, err := o.OpenRange(t.Context(), u, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 100, Length: 50})
 	is.NoErr(err)
-	part := must(io.ReadAll(body))
+	part := must(io.ReadAll(body))(t)
 	is.Equal(part, content[100:150])
 	_, err = o.OpenRange(t.Context(), u, exports.Part{Validator: "other", Size: file.Size, Length: 50})
 	is.True(errors.Is(err, exports.ErrChanged))
@@ -255,7 +258,7 @@ func TestOpener_OpenEntityTag(t *testing.T) {
 	is := is.New(t)
 	tag := func(file *fstest.MapFile) string {
 		o := newOpener(t, "https://example.com/", fstest.MapFS{"a": file})
-		f := must(o.Open(t.Context(), parse(t, "https://example.com/a")))
+		f := must(o.Open(t.Context(), parse(t, "https://example.com/a")))(t)
 		is.True(f.Modified.Equal(file.ModTime))
 		is.NoErr(f.Body.Close())
 		return f.ETag
@@ -277,7 +280,7 @@ func TestOpener_OpenTruncatedFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	o := newOpener(t, "https://example.com/", truncatedFS{&fstest.MapFile{Data: []byte("content")}})
-	file := must(o.Open(t.Context(), parse(t, "https://example.com/a")))
+	file := must(o.Open(t.Context(), parse(t, "https://example.com/a")))(t)
 	content, err := io.ReadAll(file.Body)
 	is.Equal(string(content), "cont")
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
@@ -333,7 +336,7 @@ func TestOpener_EscapingFileIsGone(t *testing.T) {
 		t.Skip("cannot create symbolic links:", err)
 	}
 	is.NoErr(os.Symlink("nowhere", filepath.Join(dir, "dangling")))
-	root := must(os.OpenRoot(dir))
+	root := must(os.OpenRoot(dir))(t)
 	defer root.Close()
 	opener := newOpener(t, "http://files.internal/", root.FS())
 	for _, name := range []string{"missing", "escaping", "dangling", "file/below"} {

@@ -21,7 +21,7 @@ func TestOpener_OpenRejectsIrregularFile(t *testing.T) {
 	is := is.New(t)
 	dir := t.TempDir()
 	is.NoErr(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	root := must(os.OpenRoot(dir))
+	root := must(os.OpenRoot(dir))(t)
 	defer root.Close()
 	o := newOpener(t, "https://example.com/", root.FS())
 

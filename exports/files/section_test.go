@@ -49,7 +49,7 @@ func TestOpener_Stat(t *testing.T) {
 	is := is.New(t)
 	_, o := newDir(t)
 	file := stat(t, o)
-	opened := must(o.Open(t.Context(), parse(t, fileURL)))
+	opened := must(o.Open(t.Context(), parse(t, fileURL)))(t)
 	is.NoErr(opened.Body.Close())
 	opened.Body = nil
 	is.Equal(file, opened)
@@ -79,7 +79,7 @@ func TestOpener_OpenRange(t *testing.T) {
 				for length := range len(fileContent) + 1 - offset {
 					body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, int64(offset), int64(length)))
 					is.NoErr(err)
-					content := must(io.ReadAll(body))
+					content := must(io.ReadAll(body))(t)
 					is.Equal(string(content), fileContent[offset:offset+length])
 					is.NoErr(body.Close())
 				}
@@ -150,7 +150,7 @@ func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			path, o := newDir(t)
-			body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(stat(t, o), 1, 9)))
+			body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(stat(t, o), 1, 9)))(t)
 			defer body.Close()
 			first := make([]byte, 3)
 			_, err := io.ReadFull(body, first)
@@ -169,7 +169,7 @@ func TestOpener_OpenRangeOfReplacedFile(t *testing.T) {
 	is := is.New(t)
 	path, o := newDir(t)
 	file := stat(t, o)
-	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 10)))
+	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 0, 10)))(t)
 	defer body.Close()
 	replacement := filepath.Join(filepath.Dir(path), "b")
 	write(t, replacement, "abcdefghij", file.Modified)
@@ -227,7 +227,7 @@ func TestOpener_OpenRangeContextEnds(t *testing.T) {
 	_, o := newDir(t)
 	file := stat(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
-	body := must(o.OpenRange(ctx, parse(t, fileURL), rangeOf(file, 0, 10)))
+	body := must(o.OpenRange(ctx, parse(t, fileURL), rangeOf(file, 0, 10)))(t)
 	defer body.Close()
 	cancel()
 	_, err := body.Read(make([]byte, 1))
@@ -244,7 +244,7 @@ func TestOpener_OpenRangeOfTruncatedFile(t *testing.T) {
 	info := &fstest.MapFile{Data: []byte("content"), ModTime: time.Now().Add(-time.Hour)}
 	o := newOpener(t, "https://example.com/", truncatedFS{info})
 	file := stat(t, o)
-	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 1, 6)))
+	body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, 1, 6)))(t)
 	content, err := io.ReadAll(body)
 	is.Equal(string(content), "ont")
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))

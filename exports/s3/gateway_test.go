@@ -118,7 +118,7 @@ func (g *gateway) do(t testing.TB, method, key, query string, content []byte, he
 	if key == "" {
 		target = strings.TrimSuffix(target, "/")
 	}
-	request := must(http.NewRequestWithContext(t.Context(), method, target+"?"+query, bytes.NewReader(content)))
+	request := must(http.NewRequestWithContext(t.Context(), method, target+"?"+query, bytes.NewReader(content)))(t)
 	for name, values := range header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -127,7 +127,7 @@ func (g *gateway) do(t testing.TB, method, key, query string, content []byte, he
 	credentials, _ := g.credentials(t.Context())
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 	is.NoErr(signer.SignHTTP(t.Context(), credentials, request, unsigned, "s3", g.region, time.Now()))
-	response := must(http.DefaultTransport.RoundTrip(request))
+	response := must(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 300 {
@@ -174,8 +174,8 @@ func openKey(t testing.TB, opener *s3.Opener, u *url.URL) (*exports.File, string
 // get returns the status and the body of a URL, as a browser requests it.
 func get(t testing.TB, rawURL string) (int, string) {
 	t.Helper()
-	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil))
-	response := must(http.DefaultTransport.RoundTrip(request))
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil))(t)
+	response := must(http.DefaultTransport.RoundTrip(request))(t)
 	return response.StatusCode, read(t, response.Body)
 }
 

@@ -25,12 +25,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 func read(t testing.TB, body io.ReadCloser) string {
@@ -61,14 +64,14 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			before := opener.Stats().Attempts
 			is.True(opener.Serves(u))
 			is.NoErr(opener.Check(u))
-			file := must(opener.Open(t.Context(), u))
+			file := must(opener.Open(t.Context(), u))(t)
 			is.Equal(read(t, file.Body), "content of plans/"+key)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(file.Validator, `"1"`)
 			part, err := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: file.Size, Offset: 2, Length: 5})
 			is.NoErr(err)
 			is.Equal(read(t, part), "ntent")
-			file = must(opener.Stat(t.Context(), u))
+			file = must(opener.Stat(t.Context(), u))(t)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(opener.Stats().Attempts, before+3)
 			is.Equal(store.taken(), []string{"GET plans/" + key + " ", "GET plans/" + key + " bytes=2-6", "GET plans/" + key + " bytes=0-0"})
@@ -81,7 +84,7 @@ func TestOpener_OpensVersion(t *testing.T) {
 	is := is.New(t)
 	store := newFakeStore(t)
 	versioned := parse(t, "s3://plans/a?versionId=3%2B%20x")
-	file := must(store.opener(t, allowVersions).Open(t.Context(), versioned))
+	file := must(store.opener(t, allowVersions).Open(t.Context(), versioned))(t)
 	is.Equal(read(t, file.Body), "content of plans/a3+ x")
 	is.True(errors.Is(store.opener(t).Check(versioned), exports.ErrForbidden)) // it may have been deleted since
 }
@@ -91,7 +94,7 @@ func allowVersions(o *s3.Options) { o.AllowVersions = true }
 func TestOpener_PublicURLHasTheFileName(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	public := must(newFakeStore(t).opener(t).PublicURL(t.Context(), parse(t, "s3://plans/a"), "plan ä.pdf"))
+	public := must(newFakeStore(t).opener(t).PublicURL(t.Context(), parse(t, "s3://plans/a"), "plan ä.pdf"))(t)
 	query := parse(t, public).Query()
 	is.Equal(query.Get("response-content-disposition"), `attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf`)
 }
@@ -105,7 +108,7 @@ func TestOpener_Probe(t *testing.T) {
 	cause, ok := errors.AsType[*exports.CauseError](err)
 	is.True(ok)
 	is.Equal(cause.Cause, "the object store rejects the credentials (SignatureDoesNotMatch)")
-	unused := must(net.Listen("tcp", "127.0.0.1:0"))
+	unused := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	is.NoErr(unused.Close())
 	err = store.opener(t, func(o *s3.Options) { o.Endpoint, o.Fetch.MaxAttempts = "http://"+unused.Addr().String(), 1 }).Probe(t.Context())
 	cause, ok = errors.AsType[*exports.CauseError](err)
@@ -284,7 +287,7 @@ func TestOpener_RetriesThrottledRequest(t *testing.T) {
 		}
 		return false
 	}
-	file := must(store.opener(t).Open(t.Context(), parse(t, "s3://plans/a")))
+	file := must(store.opener(t).Open(t.Context(), parse(t, "s3://plans/a")))(t)
 	is.Equal(read(t, file.Body), "content of plans/a")
 }
 
@@ -356,7 +359,7 @@ func TestOpener_PublicURL(t *testing.T) {
 			is := is.New(t)
 			options := s3.Options{Endpoint: "http://store.example:9000", Buckets: []string{"plans"}, Credentials: static("a", "b"), Now: func() time.Time { return now }}
 			c.change(&options)
-			opener := must(s3.New(&options))
+			opener := must(s3.New(&options))(t)
 			public, err := opener.PublicURL(t.Context(), parse(t, c.open), "")
 			if c.base == "" {
 				is.True(errors.Is(err, exports.ErrFailed))
@@ -375,7 +378,7 @@ func TestOpener_EndsWithContext(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	file := must(newFakeStore(t).opener(t).Open(ctx, parse(t, "s3://plans/a")))
+	file := must(newFakeStore(t).opener(t).Open(ctx, parse(t, "s3://plans/a")))(t)
 	defer file.Body.Close()
 	cancel()
 	_, err := io.ReadAll(file.Body)
@@ -393,7 +396,7 @@ func TestFormat_PrintsNoCredentials(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	options := s3.Options{Buckets: []string{"plans"}, Credentials: plainCredentials{SecretAccessKey: "a secret"}}
-	opener := must(s3.New(&options))
+	opener := must(s3.New(&options))(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		for _, value := range []any{options, &options, opener, exports.Options{Openers: []exports.Opener{opener}}} {
 			is.True(!strings.Contains(fmt.Sprintf(verb, value), "secret"))

@@ -29,10 +29,10 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	store := migrate(t, pool).Keys()
-	start := must(store.Changes(t.Context(), 0))
+	start := must(store.Changes(t.Context(), 0))(t)
 	digests := func() []keys.Digest {
 		is.Helper()
-		changes := must(store.Changes(t.Context(), start.Epoch))
+		changes := must(store.Changes(t.Context(), start.Epoch))(t)
 		is.True(changes.Complete)
 		return changes.Digests
 	}
@@ -45,7 +45,7 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	}()
 	eventually(t, 1, waiting(t, pool))
 	is.Equal(len(digests()), 0)
-	must(first.Exec(t.Context(), insertKeys(3, 3)))
+	must(first.Exec(t.Context(), insertKeys(3, 3)))(t)
 	is.NoErr(first.Commit(t.Context()))
 	is.NoErr(<-second)
 	is.Equal(digests(), []keys.Digest{digestOf("1"), digestOf("3"), digestOf("2")})

@@ -43,7 +43,7 @@ func TestStorage_UnconfirmedWritesFail(t *testing.T) {
 					cancelWaits(t, operator)
 				}
 			}
-			storagetest.RunUnconfirmed(t, must(postgres.New(pool, nil)), begin, test.timeout)
+			storagetest.RunUnconfirmed(t, must(postgres.New(pool, nil))(t), begin, test.timeout)
 
 			repeat(t, func(ctx context.Context) error { // PostgreSQL reports success, so the test can fail
 				_, err := pool.Exec(ctx, `CREATE OR REPLACE VIEW control AS SELECT 1`)
@@ -79,7 +79,9 @@ func TestDB_UnconfirmedMigrationFails(t *testing.T) {
 	pair := pgtest.StartPair(t)
 	operator := connect(t, pair.Primary.DSN())
 	pool := connectWith(t, pair.Primary.DSN(), sendCancelRequests)
-	open := func(schema string) *postgres.DB { return must(postgres.New(pool, &postgres.Options{Schema: schema})) }
+	open := func(schema string) *postgres.DB {
+		return must(postgres.New(pool, &postgres.Options{Schema: schema}))(t)
+	}
 	calls := map[string]func(context.Context) error{
 		"Migrate":    open("migrated").Migrate,
 		"Pending":    nil, // reads

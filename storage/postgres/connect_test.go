@@ -31,7 +31,7 @@ func TestConfigurePool_SetsDefaults(t *testing.T) {
 		"postgres://a/db?sslmode=prefer":                 {2 * time.Second, false},
 		"postgres://a:1,a:2/db?target_session_attrs=any": {2 * time.Second, true},
 	} {
-		config := must(pgxpool.ParseConfig(dsn))
+		config := must(pgxpool.ParseConfig(dsn))(t)
 		postgres.ConfigurePool(config)
 		is.Equal(config.ConnConfig.ConnectTimeout, test.timeout)
 		is.Equal(config.ConnConfig.ValidateConnect != nil, test.several)
@@ -45,7 +45,7 @@ func TestConfigurePool_SendsUTF8(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET client_encoding TO LATIN1`)
+	execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn))(t).Path, "/")+` SET client_encoding TO LATIN1`)
 	pool := connectWith(t, dsn, postgres.ConfigurePool)
 	is.Equal(count(t, pool, `SELECT length($1::text)`, "ü"), 1)
 }
@@ -80,8 +80,8 @@ func TestConfigurePool_FrozenHostDelaysNothing(t *testing.T) {
 func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	u := must(url.Parse(pgtest.Start(t).DSN()))
-	silent := must(net.Listen("tcp", "127.0.0.9:"+u.Port()))
+	u := must(url.Parse(pgtest.Start(t).DSN()))(t)
+	silent := must(net.Listen("tcp", "127.0.0.9:"+u.Port()))(t)
 	defer silent.Close()
 	u.Host = "primary.test:" + u.Port() + ",standby.test:" + u.Port()
 	pool := connectWith(t, u.String()+"&connect_timeout=3", func(config *pgxpool.Config) {

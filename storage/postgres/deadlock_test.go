@@ -30,7 +30,7 @@ func TestStorage_ConcurrentWritesDoNotDeadlock(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
-			store := must(postgres.New(pools[worker%len(pools)], nil)).Symbols()
+			store := must(postgres.New(pools[worker%len(pools)], nil))(t).Symbols()
 			for round := range rounds {
 				if err := changeRandomly(t, store, fmt.Sprint(worker, round)); err != nil {
 					t.Error(err)
@@ -103,7 +103,7 @@ func TestStorage_RetriesAbortedReads(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	store := migrate(t, pool).Symbols()
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"}))(t)
 	for name, read := range map[string]func() error{
 		"row": func() error {
 			_, err := store.GetFolder(t.Context(), folder.ID)

@@ -39,7 +39,7 @@ func connectToPrimary(t testing.TB, dsn string) *pgxpool.Pool {
 // startKeys runs a key service, as one process does.
 func startKeys(t testing.TB, pool *pgxpool.Pool, fence postgres.Fence) *keys.Service {
 	t.Helper()
-	service, err := keys.NewService(must(postgres.New(pool, &postgres.Options{Fence: fence})).Keys(), &keys.Options{
+	service, err := keys.NewService(must(postgres.New(pool, &postgres.Options{Fence: fence}))(t).Keys(), &keys.Options{
 		Lease:       testLease,
 		ReadTimeout: testReadTimeout,
 		Logger:      slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -30,8 +30,8 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 		pool := connectFaulty(t, dsn, faults)
 		return storagetest.FaultHarness{
 			Harness: storagetest.Harness{
-				Storage: must(postgres.New(pool, options)),
-				Reopen:  func() storagetest.Storage { return must(postgres.New(s.pool, options)) },
+				Storage: must(postgres.New(pool, options))(t),
+				Reopen:  func() storagetest.Storage { return must(postgres.New(s.pool, options))(t) },
 				InUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 			},
 			Faults: faults,

@@ -24,7 +24,7 @@ func BenchmarkFence(b *testing.B) {
 		name string
 		postgres.Fence
 	}{{"auto", postgres.FenceAuto}, {"never", postgres.FenceNever}} {
-		store := must(postgres.New(pool, &postgres.Options{Fence: fence.Fence})).Keys()
+		store := must(postgres.New(pool, &postgres.Options{Fence: fence.Fence}))(b).Keys()
 		for _, call := range fencedReads {
 			if call.want == nil {
 				b.Run(call.name+"/"+fence.name, func(b *testing.B) { benchmarkCall(b, store, call) })
@@ -39,7 +39,7 @@ func BenchmarkUnfenced(b *testing.B) {
 	prepareKeys(b, pool, 1000)
 	for _, call := range fencedReads {
 		if call.want == nil {
-			b.Run(call.name, func(b *testing.B) { benchmarkCall(b, must(postgres.New(pool, nil)).Keys(), call) })
+			b.Run(call.name, func(b *testing.B) { benchmarkCall(b, must(postgres.New(pool, nil))(b).Keys(), call) })
 		}
 	}
 }
@@ -55,7 +55,7 @@ func BenchmarkChanges(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			pool := connect(b, pgtest.Database(b))
 			prepareKeys(b, pool, n)
-			store := must(postgres.New(pool, nil)).Keys()
+			store := must(postgres.New(pool, nil))(b).Keys()
 			known, err := store.Changes(b.Context(), 0)
 			is.New(b).NoErr(err)
 			execute(b, pool, `UPDATE canvasback_keys SET active = false WHERE id = 1`)
@@ -73,7 +73,7 @@ func BenchmarkChanges(b *testing.B) {
 // prepareKeys creates the schema and at least 1000 keys. The log has the last 1000.
 func prepareKeys(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
-	is.New(b).NoErr(must(postgres.New(pool, nil)).Migrate(b.Context()))
+	is.New(b).NoErr(must(postgres.New(pool, nil))(b).Migrate(b.Context()))
 	execute(b, pool, insertKeys(1, n-1000))
 	execute(b, pool, insertKeys(n-999, n))
 	execute(b, pool, `VACUUM ANALYZE canvasback_keys, canvasback_key_changes`)

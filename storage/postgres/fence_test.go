@@ -137,7 +137,7 @@ func wantAvailable(t *testing.T, store keys.Store) {
 func TestFence_CallsWaitForStandby(t *testing.T) {
 	t.Parallel()
 	pair, operator := startFenced(t)
-	store := must(postgres.New(connect(t, pair.Primary.DSN()+"&synchronous_commit=off&pool_max_conns=10"), nil)).Keys()
+	store := must(postgres.New(connect(t, pair.Primary.DSN()+"&synchronous_commit=off&pool_max_conns=10"), nil))(t).Keys()
 	wantAvailable(t, store)
 	pair.Standby.Pause()
 	wantUnavailable(t, store, 300*time.Millisecond)
@@ -208,7 +208,7 @@ func TestFence_RejectsStandby(t *testing.T) {
 		}
 		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {
 			pool := connect(t, pair.Standby.DSN())
-			for name, err := range wantUnavailable(t, must(postgres.New(pool, &postgres.Options{Fence: fence})).Keys(), time.Minute) {
+			for name, err := range wantUnavailable(t, must(postgres.New(pool, &postgres.Options{Fence: fence}))(t).Keys(), time.Minute) {
 				if errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s waits for its deadline", name)
 				}
@@ -228,7 +228,7 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 	pair, operator := startFenced(t)
 	first := pair.DSN(pair.Standby, pair.Primary)
 	pool := connectToPrimary(t, first)
-	wantAvailable(t, must(postgres.New(pool, nil)).Keys())
+	wantAvailable(t, must(postgres.New(pool, nil))(t).Keys())
 	for _, outage := range []struct {
 		name       string
 		begin, end func()
@@ -251,11 +251,11 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 			is.NoErr(ctx.Err())
 			cancel()
 		}
-		wantUnavailable(t, must(postgres.New(pool, nil)).Keys(), 2*time.Second) // existing connections too
+		wantUnavailable(t, must(postgres.New(pool, nil))(t).Keys(), 2*time.Second) // existing connections too
 		outage.end()
 		for _, k := range fencedReads {
 			repeat(t, func(ctx context.Context) error {
-				if err := k.call(ctx, must(postgres.New(pool, nil)).Keys()); !errors.Is(err, k.want) {
+				if err := k.call(ctx, must(postgres.New(pool, nil))(t).Keys()); !errors.Is(err, k.want) {
 					return err
 				}
 				return nil
@@ -277,7 +277,7 @@ func TestFence_LostConnection(t *testing.T) {
 			operator := connect(t, dsn)
 			migrate(t, operator)
 			p, through := newProxy(t, dsn)
-			store := must(postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways})).Keys()
+			store := must(postgres.New(connect(t, through), &postgres.Options{Fence: postgres.FenceAlways}))(t).Keys()
 			const last = 10
 			execute(t, operator, insertKeys(1, last))
 			for id := int64(1); id <= int64(last); id++ {
@@ -316,7 +316,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 	pair, operator := startFenced(t)
 	var log bytes.Buffer // of one process, whose calls follow each other
 	open := func(fence postgres.Fence) *postgres.DB {
-		return must(postgres.New(connect(t, pair.Primary.DSN()), &postgres.Options{Fence: fence, Logger: slog.New(slog.NewJSONHandler(&log, nil))}))
+		return must(postgres.New(connect(t, pair.Primary.DSN()), &postgres.Options{Fence: fence, Logger: slog.New(slog.NewJSONHandler(&log, nil))}))(t)
 	}
 	auto, strict, never := open(postgres.FenceAuto), open(postgres.FenceStrict), open(postgres.FenceNever)
 	always := open(postgres.FenceAlways)

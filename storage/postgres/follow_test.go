@@ -38,16 +38,16 @@ func TestFollow_JoinMissesNothing(t *testing.T) {
 	ctx := t.Context()
 	pool := connect(t, pgtest.Database(t))
 	store := lateChanges{migrate(t, pool).Symbols(), make(chan struct{}), make(chan struct{})}
-	service := must(symbols.NewService(store, nil))
-	folder := must(service.CreateFolder(ctx, "a"))
+	service := must(symbols.NewService(store, nil))(t)
+	folder := must(service.CreateFolder(ctx, "a"))(t)
 	begin(t, pool, `SELECT pg_current_xact_id()`)
-	first := must(service.Follow(ctx, ""))
+	first := must(service.Follow(ctx, ""))(t)
 	defer first.Close()
 	id := first.Take().ID
 	joined := make(chan *symbols.Follower)
-	go func() { joined <- must(service.Follow(context.WithValue(ctx, lateContext{}, true), id)) }()
+	go func() { joined <- must(service.Follow(context.WithValue(ctx, lateContext{}, true), id))(t) }()
 	<-store.read
-	must(service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"}))
+	must(service.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"}))(t)
 	waitFor := func(f *symbols.Follower) {
 		for notified := false; !notified; {
 			select {
@@ -71,7 +71,7 @@ func TestChanges_AfterRestore(t *testing.T) {
 	is, ctx := is.New(t), t.Context()
 	dsn := pgtest.Start(t).DSN() // of the version of pg_dump
 	store := migrate(t, connect(t, dsn)).Symbols()
-	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))
+	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))(t)
 	dump := t.TempDir() + "/dump"
 	run := func(program string, args ...string) {
 		if _, err := exec.LookPath(program); err != nil {
@@ -82,10 +82,10 @@ func TestChanges_AfterRestore(t *testing.T) {
 		is.NoErr(err)
 	}
 	run("pg_dump", "--format=custom", "--file="+dump, dsn)
-	must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "lost", Type: "text/plain", Data: "x"}}))
-	before := must(store.Changes(ctx, symbols.Position{}))
+	must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "lost", Type: "text/plain", Data: "x"}}))(t)
+	before := must(store.Changes(ctx, symbols.Position{}))(t)
 	run("pg_restore", "--clean", "--if-exists", "--single-transaction", "--dbname="+dsn, dump)
-	is.True(must(store.Changes(ctx, before.Position)).History != before.History)
+	is.True(must(store.Changes(ctx, before.Position))(t).History != before.History)
 }
 
 // TestChanges_AfterCrash has transactions whose ids are given to others after a crash.
@@ -94,16 +94,16 @@ func TestChanges_AfterCrash(t *testing.T) {
 	is, ctx := is.New(t), t.Context()
 	pool := connect(t, pgtest.Start(t).DSN())
 	store := migrate(t, pool).Symbols()
-	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))
+	folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "a"}))(t)
 	for range 200 { // not flushed
-		tx := must(pool.Begin(ctx))
-		must(tx.Exec(ctx, `SELECT pg_current_xact_id()`))
+		tx := must(pool.Begin(ctx))(t)
+		must(tx.Exec(ctx, `SELECT pg_current_xact_id()`))(t)
 		is.NoErr(tx.Rollback(ctx))
 	}
-	before := must(store.Changes(ctx, symbols.Position{}))
+	before := must(store.Changes(ctx, symbols.Position{}))(t)
 	var pid, version int
 	is.NoErr(pool.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int`).Scan(&pid, &version))
-	is.NoErr(must(os.FindProcess(pid)).Kill())
+	is.NoErr(must(os.FindProcess(pid))(t).Kill())
 	list := []symbols.Symbol{{Name: "n", Type: "text/plain", Data: "x"}}
 	_, err := store.InsertSymbols(ctx, folder.ID, list)
 	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); _, err = store.InsertSymbols(ctx, folder.ID, list) {
@@ -112,9 +112,9 @@ func TestChanges_AfterCrash(t *testing.T) {
 	}
 	is.NoErr(err)
 	for range 300 {
-		must(pool.Exec(ctx, `SELECT pg_current_xact_id()`))
+		must(pool.Exec(ctx, `SELECT pg_current_xact_id()`))(t)
 	}
-	after := must(store.Changes(ctx, before.Position))
+	after := must(store.Changes(ctx, before.Position))(t)
 	is.True(version < 150000 || after.History != before.History || len(after.Changed) > 0)
 }
 
@@ -124,9 +124,9 @@ func TestAssignTenant_FolderIsRestored(t *testing.T) {
 	t.Parallel()
 	is, ctx := is.New(t), t.Context()
 	pool := connect(t, pgtest.Database(t))
-	service := must(symbols.NewService(migrate(t, pool).Symbols(), nil))
-	must(service.CreateFolder(ctx, "first"))
-	second := must(service.CreateFolder(ctx, "second"))
+	service := must(symbols.NewService(migrate(t, pool).Symbols(), nil))(t)
+	must(service.CreateFolder(ctx, "first"))(t)
+	second := must(service.CreateFolder(ctx, "second"))(t)
 	tx := begin(t, pool, `SELECT FROM canvasback_folders WHERE name = 'first' FOR UPDATE`)
 	assigned := make(chan error, 1)
 	go func() { assigned <- service.AssignTenant(ctx, "other") }()
@@ -143,5 +143,5 @@ func TestAssignTenant_FolderIsRestored(t *testing.T) {
 	is.NoErr(tx.Rollback(ctx))
 	is.NoErr(<-assigned)
 	<-restored // whether before or after
-	is.Equal(len(must(service.ListFolders(ctx, symbols.Range{})).Folders), 0)
+	is.Equal(len(must(service.ListFolders(ctx, symbols.Range{}))(t).Folders), 0)
 }

@@ -37,11 +37,11 @@ const (
 // Timeout bounds each call of the store.
 func serve(t *testing.T, pool *pgxpool.Pool, timeout time.Duration) string {
 	t.Helper()
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(t)
 	// The warnings of an outage would hide the reason of a failure.
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	clientKeys := must(keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log}))
-	library := must(symbols.NewService(db.Symbols(), nil))
+	clientKeys := must(keys.NewService(db.Keys(), &keys.Options{ReadTimeout: timeout, Logger: log}))(t)
+	library := must(symbols.NewService(db.Symbols(), nil))(t)
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Keys:      clientKeys,
 		Symbols:   library,

@@ -34,7 +34,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := is.New(t)
-			folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: name}))
+			folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: name}))(t)
 			tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, folder.ID)
 			inserts.n.Store(0)
 
@@ -85,7 +85,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 					want[inserted[i]] = true
 				}
 			}
-			page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))
+			page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))(t)
 			is.Equal(len(page.Symbols), len(want))
 			for _, symbol := range page.Symbols {
 				is.True(want[symbol])
@@ -106,7 +106,7 @@ func TestInsertSymbols_FoldersShareStatement(t *testing.T) {
 	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
 	ids := []int64{0: 1 << 40} // no folder
 	for i := range folders {
-		folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)}))
+		folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)}))(t)
 		ids = append(ids, folder.ID)
 	}
 	tx := begin(t, operator, `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`, ids[folders])

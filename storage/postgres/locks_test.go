@@ -51,9 +51,9 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	// operator must wait for its second lock by then.
 	operator := connect(t, dsn+"&deadlock_timeout=60s")
 	store := migrate(t, connect(t, dsn+"&deadlock_timeout=2s"))
-	from := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"}))
-	to := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"}))
-	list := must(store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1)))
+	from := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "from"}))(t)
+	to := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "to"}))(t)
+	list := must(store.Symbols().InsertSymbols(t.Context(), from.ID, make([]symbols.Symbol, 1)))(t)
 
 	const lock = `SELECT FROM canvasback_folders WHERE id = $1 FOR UPDATE`
 	tx := begin(t, operator, lock, to.ID)
@@ -104,7 +104,7 @@ func TestUpdateKey_SaysWhichLockItWaitedFor(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	db := migrate(t, connectWith(t, dsn, postgres.ConfigurePool))
-	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))(t)
 	begin(t, operator, `UPDATE canvasback_keys SET name = 'a' WHERE id = $1`, key.ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -123,9 +123,9 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator, pool := connect(t, dsn), connect(t, dsn)
 	db := migrate(t, pool)
-	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
+	key := must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))(t)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)
 
 	tx := begin(t, operator, `LOCK TABLE canvasback_keys, canvasback_folders`)
 	for _, call := range []func(context.Context) error{
@@ -185,19 +185,19 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 	store := migrate(t, pool)
 	var folders []int64
 	for _, name := range []string{"a", "b"} {
-		folder := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name}))
-		must(store.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
+		folder := must(store.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name}))(t)
+		must(store.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)
 		folders = append(folders, folder.ID)
 	}
 	tx := begin(t, operator, `UPDATE canvasback_symbols SET name = 'changed' WHERE folder_id = $1`, folders[0])
-	before := must(store.Symbols().ListSegments(t.Context()))
+	before := must(store.Symbols().ListSegments(t.Context()))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1)))
-	inserted := must(store.Symbols().ListSegments(t.Context()))
+	must(store.Symbols().InsertSymbols(ctx, folders[1], make([]symbols.Symbol, 1)))(t)
+	inserted := must(store.Symbols().ListSegments(t.Context()))(t)
 	is.True(inserted[0].Version != before[0].Version)
 	is.NoErr(tx.Commit(t.Context()))
-	committed := must(store.Symbols().ListSegments(t.Context()))
+	committed := must(store.Symbols().ListSegments(t.Context()))(t)
 	is.True(committed[0].Version != inserted[0].Version)
 	is.Equal(len(committed), 1)
 }
@@ -212,9 +212,9 @@ func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	oldest := now.Add(-time.Minute)
 	discard := func(name string, at time.Time, list ...symbols.Symbol) {
-		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: name}))
+		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: name}))(t)
 		if len(list) > 0 {
-			must(store.InsertSymbols(ctx, folder.ID, list))
+			must(store.InsertSymbols(ctx, folder.ID, list))(t)
 		}
 		is.NoErr(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Stamp: symbols.Stamp{At: at}, Match: symbols.Any}))
 	}
@@ -230,7 +230,7 @@ func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	discard("large", now, symbols.Symbol{Name: "s", Type: "a/b", Data: strings.Repeat("y", 2<<20)})
 	is.NoErr(tx.Commit(ctx))
 	is.NoErr(<-pruned)
-	page := must(store.ListTrash(ctx, oldest, symbols.Range{}))
+	page := must(store.ListTrash(ctx, oldest, symbols.Range{}))(t)
 	is.Equal(page.Entries[0].Name, "kept")
 	is.Equal(count(t, operator, `SELECT count(*) FROM canvasback_trash_symbols WHERE name = 's' AND data = 'x'`), 300)
 }

@@ -42,9 +42,9 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	t.Helper()
 	is := is.NewRelaxed(t)
 	ctx := context.WithoutCancel(t.Context())
-	folder := must(db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))
-	must(db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1)))
-	list := must(db.Symbols().ListFolders(ctx, symbols.Range{}))
+	folder := must(db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))(t)
+	must(db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1)))(t)
+	list := must(db.Symbols().ListFolders(ctx, symbols.Range{}))(t)
 	is.Equal(len(list.Folders), 1) // no folder but this one
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}))
 }
@@ -54,14 +54,14 @@ func TestMigrate_RunsConcurrentlyInNewSchema(t *testing.T) {
 	t.Parallel()
 	dsn, options := pgtest.Database(t), &postgres.Options{Schema: oddSchema}
 	migrateAtOnce(t, dsn, slices.Repeat([]*postgres.Options{options}, 8)...)
-	checkWorks(t, must(postgres.New(connect(t, dsn), options)))
+	checkWorks(t, must(postgres.New(connect(t, dsn), options))(t))
 }
 
 // migrateAtOnce migrates a database in several processes.
 func migrateAtOnce(t *testing.T, dsn string, processes ...*postgres.Options) {
 	var group sync.WaitGroup
 	for _, options := range processes {
-		db := must(postgres.New(connect(t, dsn), options))
+		db := must(postgres.New(connect(t, dsn), options))(t)
 		group.Go(func() {
 			if err := db.Migrate(t.Context()); err != nil {
 				t.Error(err)
@@ -83,7 +83,7 @@ func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(t)
 	execute(t, pool, `CREATE TABLE canvasback_exports (id bigint)`) // conflicts with the last table of the migration
 	is.True(db.Migrate(t.Context()) != nil)
 	execute(t, pool, `DROP TABLE canvasback_exports`)
@@ -95,23 +95,23 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
-	files := must(fs.ReadDir(postgres.Migrations, "."))
+	files := must(fs.ReadDir(postgres.Migrations, "."))(t)
 	var all []*postgres.DB
 	for _, options := range []*postgres.Options{nil, {Schema: "one"}, {Schema: oddSchema}} {
-		db := must(postgres.New(pool, options))
-		names := must(db.Pending(t.Context()))
+		db := must(postgres.New(pool, options))(t)
+		names := must(db.Pending(t.Context()))(t)
 		is.Equal(len(names), len(files)) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
 	for _, db := range all {
 		is.NoErr(db.Migrate(t.Context()))
-		must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"}))
+		must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder of each"}))(t)
 	}
 	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1, symbols.Deletion{Match: symbols.Any}))
 	checkWorks(t, all[1])
 	for _, db := range []*postgres.DB{all[0], all[2]} {
-		folder := must(db.Symbols().GetFolder(t.Context(), 1))
+		folder := must(db.Symbols().GetFolder(t.Context(), 1))(t)
 		is.Equal(folder.Name, "folder of each") // unchanged
 	}
 }
@@ -125,13 +125,13 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	migrate(t, connect(t, dsn))
 	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
 
-	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))
-	names := must(second.Pending(t.Context()))
+	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))(t)
+	names := must(second.Pending(t.Context()))(t)
 	is.Equal(len(names), 0) // found in the second schema of the search_path
 	is.NoErr(second.Migrate(t.Context()))
 	checkWorks(t, second)
 
-	noSchema := must(postgres.New(connect(t, dsn+"&search_path=missing"), nil))
+	noSchema := must(postgres.New(connect(t, dsn+"&search_path=missing"), nil))(t)
 	err := noSchema.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), "search_path")) // names the cause
 }
@@ -145,9 +145,9 @@ func migrateTo(t *testing.T, pool *pgxpool.Pool, n int) {
 			title      text           NOT NULL,
 			applied_at timestamptz(3) NOT NULL DEFAULT now()
 		)`)
-	for _, m := range must(migration.Read(postgres.Migrations))[:n] {
+	for _, m := range must(migration.Read(postgres.Migrations))(t)[:n] {
 		execute(t, pool, m.SQL)
-		must(pool.Exec(t.Context(), `INSERT INTO canvasback_migrations (version, title) VALUES ($1, $2)`, m.Version, m.Title))
+		must(pool.Exec(t.Context(), `INSERT INTO canvasback_migrations (version, title) VALUES ($1, $2)`, m.Version, m.Title))(t)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	if count(t, pool, `SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'`) > 0 {
 		timeouts += "&transaction_timeout=1000"
 	}
-	db := must(postgres.New(connect(t, dsn+timeouts), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+	db := must(postgres.New(connect(t, dsn+timeouts), &postgres.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	done := make(chan error, 1)
 	go func() { done <- db.Migrate(t.Context()) }()
 	for waiting(t, pool)() == 0 {
@@ -174,7 +174,7 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	time.Sleep(1200 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	must(pool.Exec(ctx, `SELECT count(*) FROM canvasback_folders, canvasback_symbols`))
+	must(pool.Exec(ctx, `SELECT count(*) FROM canvasback_folders, canvasback_symbols`))(t)
 	is.NoErr(dump.Commit(t.Context()))
 	is.NoErr(<-done)
 	is.Equal(strings.Count(log.String(), "migration waits for a lock"), 1)
@@ -199,7 +199,7 @@ func TestMigrate_DuringAutovacuum(t *testing.T) {
 	execute(t, pool, `DELETE FROM canvasback_folders WHERE id % 2 = 0`)
 	const vacuums = `SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'canvasback_folders'::regclass`
 	eventually(t, 1, func() int { return count(t, pool, vacuums) })
-	db := must(postgres.New(connect(t, dsn), nil))
+	db := must(postgres.New(connect(t, dsn), nil))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	is.NoErr(db.Migrate(ctx))
@@ -229,7 +229,7 @@ func TestMigrate_AfterRestoreOfOlderBackup(t *testing.T) {
 	migrate(t, pool)
 	execute(t, pool, `DROP SCHEMA viewer CASCADE`)
 	command("pg_restore", "--clean", "--if-exists", "--single-transaction", "--no-owner", "--dbname="+dsn, dump)
-	db := must(postgres.New(connect(t, dsn), &postgres.Options{Schema: "viewer"}))
+	db := must(postgres.New(connect(t, dsn), &postgres.Options{Schema: "viewer"}))(t)
 	is.NoErr(db.Migrate(t.Context()))
 	checkWorks(t, db)
 }
@@ -241,9 +241,9 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	execute(t, pool, `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
-	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))
+	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))(t)
 	is.NoErr(owner.Migrate(t.Context()))
-	before := must(owner.Keys().Changes(t.Context(), 0))
+	before := must(owner.Keys().Changes(t.Context(), 0))(t)
 
 	role := pool.Config().ConnConfig.Database + "_role" // roles belong to the server, not to the database
 	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+role); err != nil {
@@ -266,7 +266,7 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 		INSERT INTO viewer.canvasback_exports (source_digest, source_url, exported_url, file_name, created_at, updated_at)
 			VALUES (sha256('source'), 'source', '', '', now(), now());
 		COMMIT`)
-	after := must(owner.Keys().Changes(t.Context(), before.Epoch))
+	after := must(owner.Keys().Changes(t.Context(), before.Epoch))(t)
 	is.Equal(after.Digests, []keys.Digest{sha256.Sum256([]byte("key"))})
 }
 
@@ -283,10 +283,10 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 			t.Skip(err)
 		}
 		t.Cleanup(func() {
-			must(super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role))
+			must(super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role))(t)
 		})
 		execute(t, super, `GRANT CREATE, USAGE ON SCHEMA public TO `+role)
-		u := must(url.Parse(dsn))
+		u := must(url.Parse(dsn))(t)
 		u.User = url.UserPassword(role, "password")
 		return connect(t, u.String())
 	}
@@ -294,7 +294,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	check := func(object string) {
 		t.Helper()
 		for _, pool := range []*pgxpool.Pool{app, super} {
-			db := must(postgres.New(pool, nil))
+			db := must(postgres.New(pool, nil))(t)
 			_, pendingErr := db.Pending(t.Context())
 			for _, err := range []error{db.Migrate(t.Context()), pendingErr} {
 				if err == nil || !strings.Contains(err.Error(), name+"_evil") || !strings.Contains(err.Error(), object) {
@@ -324,7 +324,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	is.Equal(count(t, super, `SELECT count(*) FROM seen`), 0)
 	execute(t, evil, `DROP TABLE canvasback_migrations; CREATE TABLE canvasback_exports (id bigint)`)
 
-	db := must(postgres.New(app, nil))
+	db := must(postgres.New(app, nil))(t)
 	err := db.Migrate(t.Context())
 	is.True(err != nil && strings.Contains(err.Error(), `canvasback_exports in schema public belongs to role "`+name+`_evil"`))
 	execute(t, evil, `DROP TABLE canvasback_exports`)

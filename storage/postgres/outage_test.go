@@ -91,7 +91,7 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 			o.run(t, load)
 		}
 	}
-	load.check(must(postgres.New(operator, nil)).Symbols())
+	load.check(must(postgres.New(operator, nil))(t).Symbols())
 }
 
 // freezeDuration is how long a server is frozen after the first request has

@@ -75,9 +75,9 @@ type patroniCluster struct {
 func startPatroni(t testing.TB) *patroniCluster {
 	t.Helper()
 	is := is.New(t)
-	programs := must(filepath.Glob("/usr/lib/postgresql/*/bin"))
+	programs := must(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
 	is.True(len(programs) != 0)
-	dir := must(os.MkdirTemp("", "canvasback-patroni-"))
+	dir := must(os.MkdirTemp("", "canvasback-patroni-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	credential := postgresAccount(t)
 	if credential != nil {
@@ -132,7 +132,7 @@ func freePort(t testing.TB) string {
 func startProcess(t testing.TB, cmd *exec.Cmd, credential *syscall.Credential, logFile string) {
 	t.Helper()
 	is := is.New(t)
-	log := must(os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))
+	log := must(os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(t)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = filepath.Dir(logFile)

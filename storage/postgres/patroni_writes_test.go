@@ -35,12 +35,12 @@ type writer struct {
 }
 
 func newWriter(t testing.TB, pool *pgxpool.Pool) *writer {
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(t)
 	return &writer{
 		t:            t,
 		keys:         startKeys(t, pool, postgres.FenceAuto),
-		symbols:      must(symbols.NewService(db.Symbols(), nil)),
-		exports:      must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{anyURL{}}})),
+		symbols:      must(symbols.NewService(db.Symbols(), nil))(t),
+		exports:      must(exports.NewService(db.Exports(), &exports.Options{Openers: []exports.Opener{anyURL{}}}))(t),
 		links:        db.Exports().(exports.LinkStore),
 		acknowledged: make(map[string][]func(context.Context, *writer) error),
 	}

@@ -24,20 +24,20 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	execute(t, operator, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
 	execute(t, operator, `ANALYZE canvasback_folders`)
 
 	clear(reads)
 	for _, limit := range []int{0, 100} {
-		must(db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit}))
-		must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20, true))
-		must(db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit}))
-		must(db.Exports().List(t.Context(), exports.Filter{}, exports.Range{Limit: limit}))
+		must(db.Symbols().ListFolders(t.Context(), symbols.Range{Limit: limit}))(t)
+		must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{Limit: limit}, 1<<20, true))(t)
+		must(db.Keys().List(t.Context(), keys.Filter{}, keys.Range{Limit: limit}))(t)
+		must(db.Exports().List(t.Context(), exports.Filter{}, exports.Range{Limit: limit}))(t)
 	}
-	must(db.Symbols().ListSegments(t.Context()))
-	must(db.Symbols().ListSegment(t.Context(), 0))
-	must(db.Symbols().FindSymbolInfos(t.Context(), []int64{1, 2}))
+	must(db.Symbols().ListSegments(t.Context()))(t)
+	must(db.Symbols().ListSegment(t.Context(), 0))(t)
+	must(db.Symbols().FindSymbolInfos(t.Context(), []int64{1, 2}))(t)
 
 	is.True(len(reads) >= 6)
 	for query, args := range reads {
@@ -63,7 +63,7 @@ func TestInsertSymbols_PlansOnce(t *testing.T) {
 	execute(t, pool, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
 	execute(t, pool, `ANALYZE canvasback_folders`)
 	for range 20 {
-		must(db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}}))
+		must(db.Symbols().InsertSymbols(t.Context(), 1, []symbols.Symbol{{Name: "a"}}))(t)
 	}
 	custom := count(t, pool, `
 		SELECT sum(custom_plans)
@@ -82,7 +82,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	reads := make(queryRecorder)
 	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
 	execute(t, operator, `ALTER TABLE canvasback_symbols SET (autovacuum_enabled = off)`)
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	execute(t, operator, `
 		INSERT INTO canvasback_symbols (folder_id, name, type, data)
 		SELECT id, '', '', repeat(md5(i::text), 64)
@@ -91,10 +91,10 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 		execute(t, operator, statement)
 		clear(reads)
 		for _, after := range []int64{0, 9000} {
-			must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 64<<10, false))
+			must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: after}, 64<<10, false))(t)
 			for query, args := range reads {
 				rows, _ := operator.Query(t.Context(), `EXPLAIN `+query, args...)
-				plan := must(pgx.CollectRows(rows, pgx.RowTo[string]))
+				plan := must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 				for _, line := range plan {
 					if strings.Contains(line, "Sort ") || strings.Contains(line, "Seq Scan on canvasback_symbols") || strings.Contains(line, "Bitmap") {
 						t.Errorf("after %s: %s", statement, strings.Join(plan, "\n"))

@@ -49,7 +49,7 @@ func startPooler(t *testing.T, dsn string, keepsStatements bool, oldest int) str
 	if err != nil {
 		t.Skip("no pgbouncer on this machine")
 	}
-	version := must(exec.Command(program, "--version").Output())
+	version := must(exec.Command(program, "--version").Output())(t)
 	var major, minor int
 	_, err = fmt.Sscanf(string(version), "PgBouncer %d.%d", &major, &minor)
 	is.NoErr(err)
@@ -60,8 +60,8 @@ func startPooler(t *testing.T, dsn string, keepsStatements bool, oldest int) str
 	if major > 1 || minor >= 21 {
 		setting = fmt.Sprintf("max_prepared_statements = %d", map[bool]int{true: 200}[keepsStatements])
 	}
-	through := must(url.Parse(dsn))
-	dir := must(os.MkdirTemp("", "canvasback-pooler-"))
+	through := must(url.Parse(dsn))(t)
+	dir := must(os.MkdirTemp("", "canvasback-pooler-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	credential := postgresAccount(t)
 	if credential != nil {
@@ -114,7 +114,7 @@ func TestStorage_PassesBehindPooler(t *testing.T) {
 			is := is.New(t)
 			dsn := pgtest.Database(t)
 			for _, setting := range []string{"bytea_output TO escape", "DateStyle TO German"} {
-				execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn)).Path, "/")+` SET `+setting)
+				execute(t, connect(t, dsn), `ALTER DATABASE `+strings.TrimPrefix(must(url.Parse(dsn))(t).Path, "/")+` SET `+setting)
 			}
 			var log syncBuffer
 			s := newSchemas(connect(t, startPooler(t, dsn, keepsStatements, oldest)))
@@ -122,7 +122,7 @@ func TestStorage_PassesBehindPooler(t *testing.T) {
 				return func(t testing.TB) storagetest.Harness {
 					options := s.take(t)
 					options.Fence, options.Logger = fence, slog.New(slog.NewTextHandler(&log, nil))
-					reopen := func() storagetest.Storage { return must(postgres.New(s.pool, options)) }
+					reopen := func() storagetest.Storage { return must(postgres.New(s.pool, options))(t) }
 					return storagetest.Harness{Storage: reopen(), Reopen: reopen}
 				}
 			}
@@ -145,7 +145,7 @@ func TestStorage_PoolerSurvivesFaults(t *testing.T) {
 			t.Parallel()
 			pair, _ := startFenced(t)
 			pool := connectWith(t, startPooler(t, pair.Primary.DSN(), keepsStatements, 21)+"&pool_max_conns=10", postgres.ConfigurePool)
-			db := must(postgres.New(pool, nil))
+			db := must(postgres.New(pool, nil))(t)
 			wantAvailable(t, db.Keys())
 			for range 3 {
 				pair.Standby.Pause()

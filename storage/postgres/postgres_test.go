@@ -34,25 +34,28 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 
 func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	config := must(pgxpool.ParseConfig(dsn))
+	config := must(pgxpool.ParseConfig(dsn))(t)
 	configure(config)
-	pool := must(pgxpool.NewWithConfig(t.Context(), config))
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {
 	t.Helper()
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(t)
 	is.New(t).NoErr(db.Migrate(t.Context()))
 	return db
 }
@@ -60,9 +63,9 @@ func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {
 // begin executes a statement in a transaction that ends with the test at the latest.
 func begin(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) pgx.Tx {
 	t.Helper()
-	tx := must(pool.Begin(t.Context()))
+	tx := must(pool.Begin(t.Context()))(t)
 	t.Cleanup(func() { tx.Rollback(context.Background()) })
-	must(tx.Exec(t.Context(), statement, args...))
+	must(tx.Exec(t.Context(), statement, args...))(t)
 	return tx
 }
 
@@ -97,7 +100,7 @@ func TestStorage(t *testing.T) {
 			if opened++; opened > len(*pools) {
 				*pools = append(*pools, connect(t, dsn))
 			}
-			return must(postgres.New((*pools)[opened-1], options))
+			return must(postgres.New((*pools)[opened-1], options))(test)
 		}
 		inUse := func() (n int) {
 			for _, pool := range *pools {

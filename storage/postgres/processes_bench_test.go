@@ -98,7 +98,7 @@ func startProcesses(b *testing.B, dsn string, n int) []*process {
 				return
 			}
 			b.Cleanup(pool.Close)
-			processes[i] = &process{Store: must(postgres.New(pool, nil)).Keys()}
+			processes[i] = &process{Store: must(postgres.New(pool, nil))(b).Keys()}
 			for range 8 { // after five, the server plans no more
 				if _, err := processes[i].Changes(b.Context(), 0); err != nil {
 					b.Error(err)
@@ -226,7 +226,7 @@ func BenchmarkRevoke(b *testing.B) {
 			for _, p := range processes {
 				running.Go(func() { runService(ctx, p, options) })
 			}
-			revoker := must(keys.NewService(must(postgres.New(admin, nil)).Keys(), options))
+			revoker := must(keys.NewService(must(postgres.New(admin, nil))(b).Keys(), options))(b)
 			var times []time.Duration
 			began, cpu := time.Now(), serverCPU(b, admin)
 			for b.Loop() {

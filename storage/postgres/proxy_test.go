@@ -40,8 +40,8 @@ type proxy struct {
 // newProxy returns a proxy and the URL of the database through the proxy.
 func newProxy(t testing.TB, dsn string) (*proxy, string) {
 	t.Helper()
-	through := must(url.Parse(dsn))
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	through := must(url.Parse(dsn))(t)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{listener: listener, server: through.Host, conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {

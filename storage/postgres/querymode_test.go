@@ -53,7 +53,7 @@ func newSchemas(pool *pgxpool.Pool) *schemas {
 func (s *schemas) open(t testing.TB) storagetest.Harness {
 	t.Helper()
 	options := s.take(t)
-	reopen := func() storagetest.Storage { return must(postgres.New(s.pool, options)) }
+	reopen := func() storagetest.Storage { return must(postgres.New(s.pool, options))(t) }
 	return storagetest.Harness{Storage: reopen(), Reopen: reopen}
 }
 
@@ -65,7 +65,7 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 	case options.Schema = <-s.unused:
 	default:
 		options.Schema = fmt.Sprintf(`schema "%d"`, s.created.Add(1))
-		if err := must(postgres.New(s.pool, &options)).Migrate(t.Context()); err != nil {
+		if err := must(postgres.New(s.pool, &options))(t).Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func fillPool(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	for range n {
-		conn := must(pool.Acquire(t.Context()))
+		conn := must(pool.Acquire(t.Context()))(t)
 		defer conn.Release()
 	}
 }
@@ -78,8 +78,8 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 			dsn := pgtest.Database(t)
 			operator, pool := connect(t, dsn), connect(t, dsn+"&pool_max_conns=8")
 			db := migrate(t, pool)
-			must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-			must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))
+			must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+			must(db.Keys().Insert(t.Context(), keys.Key{CreatedAt: time.Now(), UpdatedAt: time.Now()}))(t)
 			for range 3 {
 				fillPool(t, pool, connections)
 				is.Equal(terminate(t, operator), connections)

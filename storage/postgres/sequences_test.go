@@ -20,34 +20,34 @@ func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
 	is := is.New(t)
 	pool := connect(t, pgtest.Database(t))
 	migrate(t, pool)
-	store := must(postgres.New(pool, nil)).Symbols()
-	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "first"}))
+	store := must(postgres.New(pool, nil))(t).Symbols()
+	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "first"}))(t)
 	execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_folders', 'id'), 1, false)`)
 	_, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "second"})
 	is.True(err != nil)
 	is.True(strings.Contains(err.Error(), "setval"))
 
-	page := must(os.ReadFile("../../.github/PROCESSES.md"))
+	page := must(os.ReadFile("../../.github/PROCESSES.md"))(t)
 	documented := regexp.MustCompile("(?s)```sql\n(DO .*?)```").FindSubmatch(page)
 	is.True(documented != nil)
 	execute(t, pool, string(documented[1]))
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "second"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "second"}))(t)
 	is.True(folder.ID > 1)
 
 	// What is in the trash can be restored: new records do not get its ids.
 	symbol := func() int64 {
-		return must(store.InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))[0].ID
+		return must(store.InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)[0].ID
 	}
 	deletion := symbols.Deletion{Match: symbols.Any, Stamp: symbols.Stamp{At: time.Now()}}
 	is.NoErr(store.DeleteSymbols(t.Context(), []int64{symbol()}, deletion))
-	is.NoErr(store.DeleteFolder(t.Context(), must(store.InsertFolder(t.Context(), symbols.Folder{Name: "third"})).ID, deletion))
+	is.NoErr(store.DeleteFolder(t.Context(), must(store.InsertFolder(t.Context(), symbols.Folder{Name: "third"}))(t).ID, deletion))
 	for _, table := range []string{"folders", "symbols", "trash"} {
 		execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_`+table+`', 'id'), 1, false)`)
 	}
 	execute(t, pool, string(documented[1]))
-	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "fourth"}))
+	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "fourth"}))(t)
 	is.NoErr(store.DeleteSymbols(t.Context(), []int64{symbol()}, deletion))
-	for _, entry := range must(store.ListTrash(t.Context(), time.Time{}, symbols.Range{})).Entries {
+	for _, entry := range must(store.ListTrash(t.Context(), time.Time{}, symbols.Range{}))(t).Entries {
 		_, err := store.RestoreTrash(t.Context(), entry.ID, time.Time{}, deletion.Stamp, func(e symbols.TrashEntry) (int64, error) { return e.FolderID, nil })
 		is.NoErr(err)
 	}

@@ -19,12 +19,12 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 	is := is.New(t)
 	pool := connectWith(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	db := migrate(t, pool)
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	list := make([]symbols.Symbol, 300)
 	for i := range list {
 		list[i].Data = strings.Repeat("x", 4000+i)
 	}
-	must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))
+	must(db.Symbols().InsertSymbols(t.Context(), folder.ID, list))(t)
 	visited := func() int {
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 			t.Skip("PostgreSQL 14 reports statistics late")
@@ -34,9 +34,9 @@ func TestListSymbols_VisitsFewOtherSymbols(t *testing.T) {
 			FROM pg_stat_user_tables
 			WHERE relname = 'canvasback_symbols'`)
 	}
-	must(pool.Exec(t.Context(), `ANALYZE canvasback_symbols`))
+	must(pool.Exec(t.Context(), `ANALYZE canvasback_symbols`))(t)
 	before := visited()
-	page := must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10, true))
+	page := must(db.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{After: 50}, 256<<10, true))(t)
 	is.True(page.More)
 	is.True(len(page.Symbols) > 60)
 	if n := visited() - before; n > len(page.Symbols)*12/10 {

@@ -60,11 +60,11 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 		path := filepath.Join(t.TempDir(), fmt.Sprint("copy ", i, "?.db"))
 		is.NoErr(db.Backup(t.Context(), path))
 
-		copied := must(sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas)))
+		copied := must(sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas)))(t)
 		is.NoErr(copied.Check(t.Context()))
-		pending := must(copied.Pending(t.Context()))
+		pending := must(copied.Pending(t.Context()))(t)
 		is.Equal(len(pending), 0)
-		list := must(copied.Symbols().ListFolders(t.Context(), symbols.Range{}))
+		list := must(copied.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
 		has := make(map[string]bool)
 		for _, folder := range list.Folders {
 			has[folder.Name] = true
@@ -88,9 +88,9 @@ func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 	cancel()
 	is.True(db.Backup(canceled, filepath.Join(dir, "canceled.db")) != nil)
 
-	content := must(os.ReadFile(existing))
+	content := must(os.ReadFile(existing))(t)
 	is.Equal(string(content), "content")
-	entries := must(os.ReadDir(dir))
+	entries := must(os.ReadDir(dir))(t)
 	is.Equal(len(entries), 1) // no part of a copy
 }
 
@@ -100,7 +100,7 @@ func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	db := migrate(t, connect(t, file(t)+pragmas))
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "before"}))(t)
 	path := filepath.Join(t.TempDir(), "copy.db")
 	is.NoErr(db.Backup(t.Context(), path))
 	rename := func(db *sqlite.DB, name string) symbols.Version {
@@ -113,6 +113,6 @@ func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 		return renamed.Version
 	}
 	lost := rename(db, "lost")
-	restored := must(sqlite.New(connect(t, "file:"+path+pragmas)))
+	restored := must(sqlite.New(connect(t, "file:"+path+pragmas)))(t)
 	is.True(rename(restored, "other") != lost)
 }

@@ -28,7 +28,7 @@ func TestCheck_NamesMissingSettings(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			conn := connect(t, test.dsn)
-			db := must(sqlite.New(conn))
+			db := must(sqlite.New(conn))(t)
 			err := db.Check(t.Context())
 			if test.missing == "" {
 				is.NoErr(err)

@@ -22,7 +22,7 @@ import (
 // write.
 func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	if name := os.Getenv(childFile); name != "" {
-		writeUntilKilled(t, must(sqlite.New(connect(t, name+pragmas))))
+		writeUntilKilled(t, must(sqlite.New(connect(t, name+pragmas)))(t))
 		return
 	}
 	t.Parallel()
@@ -134,7 +134,7 @@ func (c *crashTest) check(workers []*killedWorker) {
 	is := is.New(t)
 	conn := connect(t, c.name+pragmas)
 	defer conn.Close()
-	db := must(sqlite.New(conn))
+	db := must(sqlite.New(conn))(t)
 	var integrity string
 	is.NoErr(conn.QueryRowContext(t.Context(), `PRAGMA integrity_check`).Scan(&integrity))
 	is.Equal(integrity, "ok")
@@ -177,13 +177,13 @@ func (c *crashTest) check(workers []*killedWorker) {
 		}
 	}
 
-	changes := must(db.Keys().Changes(t.Context(), c.epoch))
+	changes := must(db.Keys().Changes(t.Context(), c.epoch))(t)
 	is.Equal(changes.Epoch > c.epoch, firstCheck) // new workers have inserted keys
 	is.Equal(changes.Complete, c.epoch > 0)
 	is.Equal(len(changes.Digests) > 0, firstCheck && changes.Complete)
 	c.epoch = changes.Epoch
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())}))
-	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(rand.Uint64())}))(t)
+	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)
 	is.True(list[0].ID > c.lastID) // no id is reused
 	c.lastID = list[0].ID
 }

@@ -38,7 +38,7 @@ func TestStorage_FullDatabaseRejectsWritesOnly(t *testing.T) {
 // that writes return an error and change nothing. After empty they must succeed.
 func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 	is := is.New(t)
-	w := must(newWorker(t.Context(), db))
+	w := must(newWorker(t.Context(), db))(t)
 	n := 0
 	for ; n < deleteStep; n++ {
 		_, err := w.write(t.Context(), n)
@@ -82,11 +82,11 @@ func openLibrary(t *testing.T, dsn string) library {
 	t.Helper()
 	pool := connect(t, dsn)
 	options := &symbols.Options{TrashLifetime: -1, PageSize: 64 << 20} // a page has all symbols
-	return library{must(symbols.NewService(migrate(t, pool).Symbols(), options)), t, pool}
+	return library{must(symbols.NewService(migrate(t, pool).Symbols(), options))(t), t, pool}
 }
 
 // folder creates a folder and returns its id.
-func (l library) folder(name string) int64 { return must(l.CreateFolder(l.t.Context(), name)).ID }
+func (l library) folder(name string) int64 { return must(l.CreateFolder(l.t.Context(), name))(l.t).ID }
 
 // insert adds a symbol to a folder. The error is one of a response with status 503.
 func (l library) insert(folder int64) error {
@@ -114,7 +114,7 @@ func (l library) fill(folder int64) int {
 // count returns the number of symbols in a folder.
 func (l library) count(folder int64) int {
 	l.t.Helper()
-	list := must(l.ListSymbols(l.t.Context(), folder, symbols.Range{})).Symbols
+	list := must(l.ListSymbols(l.t.Context(), folder, symbols.Range{}))(l.t).Symbols
 	for _, symbol := range list {
 		if len(symbol.Data) != 6*4000 {
 			l.t.Errorf("a symbol has %d bytes", len(symbol.Data))

@@ -46,7 +46,7 @@ func TestStorage_FullDiskRejectsWritesOnly(t *testing.T) {
 		stored++
 	}
 	is.Equal(l.count(folder), stored)
-	rejectWritesOnly(t, must(sqlite.New(l.pool)), func() {
+	rejectWritesOnly(t, must(sqlite.New(l.pool))(t), func() {
 		limit := original
 		limit.Cur = 1 << 19
 		setLimit(limit)

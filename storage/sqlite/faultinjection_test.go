@@ -32,7 +32,7 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 				f := &faultInjector{err: failure}
 				pool := sql.OpenDB(faultyConnector{dsn, f})
 				t.Cleanup(func() { pool.Close() })
-				harness.Storage = must(sqlite.New(pool))
+				harness.Storage = must(sqlite.New(pool))(t)
 				harness.InUse = func() int { return pool.Stats().InUse }
 				return storagetest.FaultHarness{Harness: harness, Faults: &f.Faults}
 			}, storagetest.Rejected, storagetest.ResponseLost, storagetest.Down)
@@ -51,7 +51,7 @@ func TestMigrate_FaultsLeaveNoPartialSchema(t *testing.T) {
 		pool := sql.OpenDB(faultyConnector{dsn, f})
 		defer pool.Close()
 		f.Inject(storagetest.Rejected, n)
-		err := must(sqlite.New(pool)).Migrate(t.Context())
+		err := must(sqlite.New(pool))(t).Migrate(t.Context())
 		if err != nil {
 			failures++
 			is.Equal(len(schema(t, connect(t, dsn))), 0) // no table exists
@@ -75,7 +75,7 @@ func TestMigrate_RejectsOldSQLiteVersion(t *testing.T) {
 	f := &faultInjector{rewrite: strings.NewReplacer("sqlite_version()", "'3.51.2'")}
 	pool := sql.OpenDB(faultyConnector{file(t) + pragmas, f})
 	defer pool.Close()
-	db := must(sqlite.New(pool))
+	db := must(sqlite.New(pool))(t)
 	for _, call := range []func(context.Context) error{db.Check, db.Migrate} {
 		err := call(t.Context())
 		is.True(err != nil && strings.Contains(err.Error(), "SQLite 3.51.2"))
@@ -129,7 +129,10 @@ type faultyConnector struct {
 func (faultyConnector) Driver() driver.Driver { return sqliteDriver() }
 
 var sqliteDriver = sync.OnceValue(func() driver.Driver {
-	pool := must(sql.Open("sqlite", ""))
+	pool, err := sql.Open("sqlite", "")
+	if err != nil {
+		panic(err)
+	}
 	defer pool.Close()
 	return pool.Driver()
 })

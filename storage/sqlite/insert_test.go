@@ -44,7 +44,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 				defer pool.Close()
 				db := migrate(t, pool)
 				store := db.Symbols()
-				folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+				folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 				faults.commits.Store(0)
 				faults.failCommit.Store(test.failAt)
 				faults.panics.Store(test.panics)
@@ -97,7 +97,7 @@ func TestInsertSymbols_WaitingShareCommit(t *testing.T) {
 						want[inserted[i]] = true
 					}
 				}
-				page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))
+				page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1<<20, true))(t)
 				is.Equal(len(page.Symbols), len(want))
 				for _, symbol := range page.Symbols {
 					is.True(want[symbol])
@@ -114,7 +114,7 @@ func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 	is := is.New(t)
 	db := migrate(t, connect(t, file(t)+pragmas+"&_pragma=max_page_count(400)"))
 	store := db.Symbols()
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	var acknowledged atomic.Int32
 	var all sync.WaitGroup
 	for range 16 {
@@ -129,7 +129,7 @@ func TestInsertSymbols_FullDatabaseKeepsAcknowledged(t *testing.T) {
 		})
 	}
 	all.Wait()
-	infos := must(store.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))
+	infos := must(store.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))(t)
 	is.True(len(infos.Symbols) > 20)
 	is.Equal(len(infos.Symbols), int(acknowledged.Load()))
 }

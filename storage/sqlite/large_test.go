@@ -55,10 +55,10 @@ func TestGetSymbol_ReadsOneLargeSymbolAtATime(t *testing.T) {
 	t.Cleanup(func() { pool.Close() })
 	db := migrate(t, pool)
 	store := db.Symbols()
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	var ids []int64
 	for _, size := range []int{1, 1, symbols.LargeSize + 1, symbols.LargeSize + 1} {
-		list := must(store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "n", Type: "t", Data: strings.Repeat("x", size)}}))
+		list := must(store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "n", Type: "t", Data: strings.Repeat("x", size)}}))(t)
 		ids = append(ids, list[0].ID)
 	}
 	var readers sync.WaitGroup
@@ -85,20 +85,20 @@ func TestUpdateSymbol_WritesRowOnce(t *testing.T) {
 		"CREATE TABLE writes (n INTEGER)",
 		"CREATE TRIGGER count_writes AFTER UPDATE ON canvasback_symbols BEGIN INSERT INTO writes VALUES (1); END",
 	} {
-		must(conn.ExecContext(t.Context(), statement))
+		must(conn.ExecContext(t.Context(), statement))(t)
 	}
 	store := db.Symbols()
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-	symbol := must(store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "n", Type: "t", Data: "d"}}))[0]
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+	symbol := must(store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "n", Type: "t", Data: "d"}}))(t)[0]
 	changed := must(store.UpdateSymbol(t.Context(), symbol.ID, func(s *symbols.Symbol) error {
 		s.Data = "changed"
 		return nil
-	}))
+	}))(t)
 	is.True(changed.Version != symbol.Version)
 	var writes int
 	is.NoErr(conn.QueryRowContext(t.Context(), "SELECT count(*) FROM writes").Scan(&writes))
 	is.Equal(writes, 1)
 
-	must(conn.ExecContext(t.Context(), "UPDATE canvasback_symbols SET data = 'by hand'"))
-	is.True(must(store.GetSymbol(t.Context(), symbol.ID)).Version != changed.Version)
+	must(conn.ExecContext(t.Context(), "UPDATE canvasback_symbols SET data = 'by hand'"))(t)
+	is.True(must(store.GetSymbol(t.Context(), symbol.ID))(t).Version != changed.Version)
 }

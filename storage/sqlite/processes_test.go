@@ -23,23 +23,23 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 		rounds = 2000
 	}
 	if name := os.Getenv(childFile); name != "" {
-		countUp(t, must(sqlite.New(connect(t, name+pragmas))), rounds)
+		countUp(t, must(sqlite.New(connect(t, name+pragmas)))(t), rounds)
 		return
 	}
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
 	db := migrate(t, connect(t, name+pragmas))
-	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"}))
+	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "0"}))(t)
 	other := childCommand(t, name)
 	other.Stdout, other.Stderr = os.Stderr, os.Stderr
 	is.NoErr(other.Start())
 	countUp(t, db, rounds)
 	is.NoErr(other.Wait())
 
-	folder := must(db.Symbols().GetFolder(t.Context(), 1))
+	folder := must(db.Symbols().GetFolder(t.Context(), 1))(t)
 	is.Equal(folder.Name, fmt.Sprint(2*rounds)) // no update is lost
-	page := must(db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true))
+	page := must(db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true))(t)
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }
 
@@ -81,19 +81,19 @@ func TestStorage_LockedFileRejectsWritesOnly(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	name := file(t)
 	db := migrate(t, connect(t, name+strings.Replace(pragmas, "5000", "50", 1)))
-	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 
-	other := must(connect(t, name+pragmas).Conn(t.Context()))
+	other := must(connect(t, name+pragmas).Conn(t.Context()))(t)
 	defer other.Close()
-	must(other.ExecContext(t.Context(), `BEGIN IMMEDIATE`))
+	must(other.ExecContext(t.Context(), `BEGIN IMMEDIATE`))(t)
 	for range 3 {
 		began := time.Now()
 		_, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"})
 		is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
 		is.True(time.Since(began) >= timeout)
-		got := must(db.Symbols().GetFolder(t.Context(), folder.ID))
+		got := must(db.Symbols().GetFolder(t.Context(), folder.ID))(t)
 		is.Equal(got, folder)
 	}
-	must(other.ExecContext(t.Context(), `ROLLBACK`))
-	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"}))
+	must(other.ExecContext(t.Context(), `ROLLBACK`))(t)
+	must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "another"}))(t)
 }

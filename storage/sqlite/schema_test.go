@@ -17,10 +17,10 @@ func TestSchema_PreviousKeyEnds(t *testing.T) {
 	_, err := db.Keys().Insert(t.Context(), keys.Key{Name: "key", Active: true})
 	is.True(err != nil) // times are required
 	now := time.UnixMilli(1)
-	must(db.Keys().Insert(t.Context(), keys.Key{Name: "key", CreatedAt: now, UpdatedAt: now}))
+	must(db.Keys().Insert(t.Context(), keys.Key{Name: "key", CreatedAt: now, UpdatedAt: now}))(t)
 	for _, half := range []string{"previous_digest = zeroblob(32)", "previous_expires_at = 1"} {
 		_, err := conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET "+half)
 		is.True(err != nil)
 	}
-	must(conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET previous_digest = zeroblob(32), previous_expires_at = 1"))
+	must(conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET previous_digest = zeroblob(32), previous_expires_at = 1"))(t)
 }

@@ -35,18 +35,21 @@ func connect(t testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *sql.DB) *sqlite.DB {
 	t.Helper()
-	db := must(sqlite.New(pool))
+	db := must(sqlite.New(pool))(t)
 	is.New(t).NoErr(db.Migrate(t.Context()))
 	return db
 }
@@ -68,14 +71,14 @@ func TestMigrate_WaitsForLock(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	name := file(t)
-	other := must(connect(t, name+pragmas).Conn(t.Context()))
+	other := must(connect(t, name+pragmas).Conn(t.Context()))(t)
 	defer other.Close()
 	execute := func(statement string) {
 		if _, err := other.ExecContext(t.Context(), statement); err != nil {
 			t.Error(err)
 		}
 	}
-	db := must(sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "20", 1))))
+	db := must(sqlite.New(connect(t, name+strings.Replace(pragmas, "5000", "20", 1))))(t)
 	execute(`BEGIN IMMEDIATE`)
 	short, cancelShort := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancelShort()
@@ -139,7 +142,11 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(must(sqlite.New(pool)).Migrate(context.Background()), pool.Close()); err != nil {
+	db, err := sqlite.New(pool)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(db.Migrate(context.Background()), pool.Close()); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(name)
@@ -149,7 +156,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 func openFile(t testing.TB) (harness storagetest.Harness, dsn string) {
 	t.Helper()
 	is := is.New(t)
-	content := must(migratedFile())
+	content := must(migratedFile())(t)
 	name := file(t)
 	is.NoErr(os.WriteFile(strings.TrimPrefix(name, "file:"), content, 0o600))
 	return newHarness(t, name+pragmas), name + pragmas
@@ -159,7 +166,7 @@ func newHarness(t testing.TB, dsn string) storagetest.Harness {
 	var pools []*sql.DB
 	reopen := func() storagetest.Storage {
 		pools = append(pools, connect(t, dsn))
-		return must(sqlite.New(pools[len(pools)-1]))
+		return must(sqlite.New(pools[len(pools)-1]))(t)
 	}
 	inUse := func() (n int) {
 		for _, pool := range pools {

@@ -16,7 +16,7 @@ func TestWrite_QueueRespectsContext(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := open(t).Symbols()
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 
 	writing, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
@@ -33,12 +33,12 @@ func TestWrite_QueueRespectsContext(t *testing.T) {
 	defer cancel()
 	_, err := store.InsertFolder(ctx, symbols.Folder{Name: "late"})
 	is.True(errors.Is(err, context.DeadlineExceeded))
-	got := must(store.GetFolder(t.Context(), folder.ID))
+	got := must(store.GetFolder(t.Context(), folder.ID))(t)
 	is.Equal(got, folder) // from before the update
 
 	close(proceed)
 	is.NoErr(<-done)
-	list := must(store.ListFolders(t.Context(), symbols.Range{}))
+	list := must(store.ListFolders(t.Context(), symbols.Range{}))(t)
 	is.Equal(len(list.Folders), 1)
 	is.Equal(list.Folders[0].Name, "renamed")
 }
@@ -52,7 +52,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	db := migrate(t, conn)
 	store := db.Symbols()
 	is := is.New(t)
-	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 
 	// A deletion that runs until it is interrupted.
 	_, err := conn.ExecContext(t.Context(), `
@@ -67,7 +67,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	is.True(store.DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}) != nil)
-	must(conn.ExecContext(t.Context(), `DROP TRIGGER slow`))
+	must(conn.ExecContext(t.Context(), `DROP TRIGGER slow`))(t)
 
 	ctx, cancel = context.WithCancel(t.Context())
 	_, err = store.UpdateFolder(ctx, folder.ID, func(folder *symbols.Folder) error {
@@ -82,7 +82,7 @@ func TestWrite_InterruptionRollsBack(t *testing.T) {
 		store.UpdateFolder(t.Context(), folder.ID, func(*symbols.Folder) error { panic("interrupted") })
 	}()
 
-	got := must(store.GetFolder(t.Context(), folder.ID))
+	got := must(store.GetFolder(t.Context(), folder.ID))(t)
 	is.Equal(got, folder) // unchanged
 	is.NoErr(store.DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 }

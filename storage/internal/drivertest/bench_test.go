@@ -34,12 +34,12 @@ func benchmarkCalls(b *testing.B, s storagetest.Storage) {
 	is := is.New(b)
 	const count = 1000
 	ctx, createdAt := b.Context(), time.Date(2026, 3, 30, 12, 0, 0, 123e6, time.UTC)
-	folder := must(s.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))
+	folder := must(s.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))(b)
 	list := make([]symbols.Symbol, count)
 	for i := range list {
 		list[i] = symbols.Symbol{Type: "image/svg+xml", Data: strings.Repeat("<path d='M0 0'/>", 4<<10/16)}
 	}
-	list = must(s.Symbols().InsertSymbols(ctx, folder.ID, list))
+	list = must(s.Symbols().InsertSymbols(ctx, folder.ID, list))(b)
 	put := func(i int) error {
 		source := strconv.Itoa(i % count)
 		_, _, err := s.Exports().Put(ctx, exports.Export{SourceURL: source, CreatedAt: createdAt, UpdatedAt: createdAt}, exports.PutRule{})
@@ -54,7 +54,7 @@ func benchmarkCalls(b *testing.B, s storagetest.Storage) {
 		is.NoErr(put(i))
 		sources = append(sources, strconv.Itoa(i))
 	}
-	known := must(s.Keys().Changes(ctx, 0))
+	known := must(s.Keys().Changes(ctx, 0))(b)
 
 	for _, bench := range []struct {
 		name string
@@ -189,18 +189,18 @@ func compare(b *testing.B, times, goroutines int, call, other func(goroutine, i 
 // knows how many symbols a page has.
 func BenchmarkSymbolPages(b *testing.B) {
 	is := is.New(b)
-	pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))
+	pool := must(pgxpool.New(b.Context(), pgtest.Database(b)))(b)
 	b.Cleanup(pool.Close)
-	db := must(postgres.New(pool, nil))
+	db := must(postgres.New(pool, nil))(b)
 	is.NoErr(db.Migrate(b.Context()))
 	store := db.Symbols()
-	folder := must(store.InsertFolder(b.Context(), symbols.Folder{Name: "folder"}))
+	folder := must(store.InsertFolder(b.Context(), symbols.Folder{Name: "folder"}))(b)
 	list := make([]symbols.Symbol, 1000)
 	for i := range list {
 		list[i] = benchSymbol
 	}
-	must(store.InsertSymbols(b.Context(), folder.ID, list))
-	must(pool.Exec(b.Context(), `VACUUM ANALYZE`))
+	must(store.InsertSymbols(b.Context(), folder.ID, list))(b)
+	must(pool.Exec(b.Context(), `VACUUM ANALYZE`))(b)
 	const size = 256 << 10
 	compare(b, 50, 1, func(_, i int) error {
 		page, err := store.ListSymbols(b.Context(), folder.ID, symbols.Range{After: int64(i) * 10}, size, true)

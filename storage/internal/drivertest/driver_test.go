@@ -99,12 +99,15 @@ func (db *database) count(query string) (n int) {
 	return n
 }
 
-// must returns the value of a call that must succeed.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
+// must returns the value of a call, and ends the test if it fails: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
-	return value
 }
 
 // migrated returns a handle on the database after its migration.

@@ -32,7 +32,7 @@ func TestMigrate_SupportsExportIndexSideBySide(t *testing.T) {
 		store := db.migrated().Exports()
 		search := func(text string) (ids []int64) {
 			is.Helper()
-			list := must(store.List(t.Context(), exports.Filter{Contains: text}, exports.Range{Limit: 10}))
+			list := must(store.List(t.Context(), exports.Filter{Contains: text}, exports.Range{Limit: 10}))(t)
 			for _, export := range list.Exports {
 				ids = append(ids, export.ID)
 			}

@@ -30,7 +30,7 @@ func TestFind_IgnoresPublicKeyOfEarlierRawKey(t *testing.T) {
 			{`UPDATE canvasback_keys SET previous_digest = ` + db.digest(4), 4, keys.PublicKey{}, keys.PublicKey{}},
 		} {
 			db.execute(rotation.statement)
-			key := must(store.Find(t.Context(), digestOf(rotation.find)))
+			key := must(store.Find(t.Context(), digestOf(rotation.find)))(t)
 			is.Equal([]keys.PublicKey{key.PublicKey, key.PreviousPublicKey}, []keys.PublicKey{rotation.public, rotation.previous})
 		}
 	})

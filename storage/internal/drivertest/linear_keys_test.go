@@ -157,7 +157,7 @@ func nameOf(h *history, client, n int) string {
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
 	is := is.New(t)
-	all := must(store.List(t.Context(), keys.Filter{}, keys.Range{}))
+	all := must(store.List(t.Context(), keys.Filter{}, keys.Range{}))(t)
 	for _, key := range all.Keys {
 		_, err := storagetest.DeleteKey(t.Context(), store, key.ID)
 		is.NoErr(err)

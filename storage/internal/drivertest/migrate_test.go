@@ -21,7 +21,7 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 			return definitions
 		}
 		empty := schema()
-		pending := must(h.Pending(t.Context()))
+		pending := must(h.Pending(t.Context()))(t)
 		is.Equal(pending, db.names)
 		is.Equal(schema(), empty) // Pending has changed nothing
 
@@ -31,15 +31,15 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 		for line := range strings.Lines(migrated) {
 			is.True(strings.HasPrefix(line, "canvasback_"))
 		}
-		folder := must(h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
-		before := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))
+		folder := must(h.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+		before := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
 		is.Equal(before.Folders, []symbols.Folder{folder})
 		for range 2 {
-			pending = must(h.Pending(t.Context()))
+			pending = must(h.Pending(t.Context()))(t)
 			is.Equal(len(pending), 0)
 			is.NoErr(h.Migrate(t.Context()))
 			is.Equal(schema(), migrated) // unchanged
-			after := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))
+			after := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
 			is.Equal(after, before)
 		}
 	})
@@ -53,7 +53,7 @@ func TestMigrate_RejectsNewerSchemaThatContracts(t *testing.T) {
 		h := db.migrated()
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9998, 'of_a_later_release', ` + db.now + `)`)
 		is.NoErr(h.Migrate(t.Context()))
-		pending := must(h.Pending(t.Context()))
+		pending := must(h.Pending(t.Context()))(t)
 		is.Equal(len(pending), 0)
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9999, 'contract_keys', ` + db.now + `)`)
 		is.True(h.Migrate(t.Context()) != nil)
@@ -76,7 +76,7 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 			is.NoErr(err)
 		}
 		is.Equal(db.count(`SELECT count(*) FROM canvasback_migrations`), len(db.names)) // each once
-		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	})
 }
 
@@ -84,9 +84,9 @@ func TestMigrate_RunsConcurrently(t *testing.T) {
 func TestMigrations_RunAsScripts(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		for _, name := range db.names {
-			text := must(fs.ReadFile(db.migrations, name+".sql"))
+			text := must(fs.ReadFile(db.migrations, name+".sql"))(t)
 			db.execute("-- +goose Up\n-- +goose StatementBegin\n" + string(text) + "-- +goose StatementEnd\n")
 		}
-		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))
+		must(db.connect().Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	})
 }

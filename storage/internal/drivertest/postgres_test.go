@@ -82,7 +82,7 @@ var postgresDriver = driver{
 func openPostgres(t testing.TB, dsn string) *database {
 	is := is.New(t)
 	connect := func(dsn string) *pgxpool.Pool {
-		pool := must(pgxpool.New(t.Context(), dsn))
+		pool := must(pgxpool.New(t.Context(), dsn))(t)
 		t.Cleanup(pool.Close)
 		return pool
 	}
@@ -91,7 +91,7 @@ func openPostgres(t testing.TB, dsn string) *database {
 	return &database{
 		connect: func() handle {
 			pools = append(pools, connect(dsn))
-			return must(postgres.New(pools[len(pools)-1], nil))
+			return must(postgres.New(pools[len(pools)-1], nil))(t)
 		},
 		exec: func(statements string) error {
 			_, err := operator.Exec(t.Context(), statements)
@@ -99,9 +99,9 @@ func openPostgres(t testing.TB, dsn string) *database {
 		},
 		scan: func(query string, dest any) error { return operator.QueryRow(t.Context(), query).Scan(dest) },
 		prepare: func(statement string) func() error {
-			conn := must(operator.Acquire(t.Context()))
+			conn := must(operator.Acquire(t.Context()))(t)
 			t.Cleanup(conn.Release)
-			prepared := must(conn.Conn().Prepare(t.Context(), "prepared", statement))
+			prepared := must(conn.Conn().Prepare(t.Context(), "prepared", statement))(t)
 			return func() error { _, err := conn.Exec(t.Context(), prepared.Name); return err }
 		},
 		copy: func() *database {
@@ -110,9 +110,9 @@ func openPostgres(t testing.TB, dsn string) *database {
 				pool.Reset() // PostgreSQL waits until the database is not in use
 			}
 			other := connect(pgtest.Database(t))
-			must(other.Exec(t.Context(), `CREATE DATABASE `+name+`_copy TEMPLATE `+name))
+			must(other.Exec(t.Context(), `CREATE DATABASE `+name+`_copy TEMPLATE `+name))(t)
 			t.Cleanup(func() {
-				must(other.Exec(context.Background(), `DROP DATABASE `+name+`_copy WITH (FORCE)`))
+				must(other.Exec(context.Background(), `DROP DATABASE `+name+`_copy WITH (FORCE)`))(t)
 			})
 			return openPostgres(t, strings.ReplaceAll(dsn, name, name+"_copy"))
 		},

@@ -20,36 +20,36 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 		stores := []symbols.Store{db.migrated().Symbols(), db.connect().Symbols()}
 		var processes []*symbols.Service
 		for _, store := range stores {
-			processes = append(processes, must(symbols.NewService(store, nil)))
+			processes = append(processes, must(symbols.NewService(store, nil))(t))
 		}
 		var folders [2]int64
 		var ids []int64
 		for i := range folders {
-			folder := must(processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i)))
+			folder := must(processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i)))(t)
 			folders[i] = folder.ID
 		}
-		query := must(symbols.ParseQuery("valve"))
+		query := must(symbols.ParseQuery("valve"))(t)
 		for range 300 {
 			writer := rand.IntN(2)
 			s, other := processes[writer], processes[1-writer]
 			text := fmt.Sprint([]string{"valve", "pump"}[rand.IntN(2)], rand.IntN(100))
 			n := rand.IntN(len(ids) + 1)
 			if n == len(ids) {
-				symbol := must(s.CreateSymbol(ctx, folders[0], symbols.NewSymbol{Name: text, Type: "a/b", Data: "x"}))
+				symbol := must(s.CreateSymbol(ctx, folders[0], symbols.NewSymbol{Name: text, Type: "a/b", Data: "x"}))(t)
 				ids = append(ids, symbol.ID)
 			} else if change := rand.IntN(6); change == 5 {
 				is.NoErr(s.DeleteSymbol(ctx, ids[n], symbols.Any, 0))
 				ids = slices.Delete(ids, n, n+1)
 			} else {
-				tags := must(symbols.NewTags(text))
+				tags := must(symbols.NewTags(text))(t)
 				_, err := s.UpdateSymbol(ctx, ids[n], []symbols.SymbolFields{
 					{Name: &text}, {Type: new("b/" + text)}, {Data: &text}, {FolderID: &folders[rand.IntN(2)]}, {Tags: &tags},
 				}[change], symbols.Any)
 				is.NoErr(err)
 			}
-			page := must(other.Search(ctx, query, symbols.Range{}))
+			page := must(other.Search(ctx, query, symbols.Range{}))(t)
 			var want []symbols.SymbolInfo
-			all := must(stores[writer].FindSymbolInfos(ctx, ids))
+			all := must(stores[writer].FindSymbolInfos(ctx, ids))(t)
 			for _, info := range all {
 				if query.Matches(info.Name, info.Tags) {
 					want = append(want, info)
@@ -65,14 +65,14 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 func TestSearch_FollowsTenantOfFolder(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is, ctx := is.New(t), t.Context()
-		all := must(symbols.NewService(db.migrated().Symbols(), nil))
-		query := must(symbols.ParseQuery("valve"))
+		all := must(symbols.NewService(db.migrated().Symbols(), nil))(t)
+		query := must(symbols.ParseQuery("valve"))(t)
 		found := func(tenant string) int {
-			page := must(all.Tenant(tenant).Search(ctx, query, symbols.Range{}))
+			page := must(all.Tenant(tenant).Search(ctx, query, symbols.Range{}))(t)
 			return len(page.Symbols)
 		}
-		folder := must(all.Tenant("a").CreateFolder(ctx, "folder"))
-		must(all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))
+		folder := must(all.Tenant("a").CreateFolder(ctx, "folder"))(t)
+		must(all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))(t)
 		is.Equal([]int{found("a"), found("b")}, []int{1, 0})
 		db.execute(`UPDATE canvasback_folders SET tenant = 'b'`)
 		is.Equal([]int{found("a"), found("b")}, []int{0, 1})
@@ -85,7 +85,7 @@ func TestUpdate_FollowsMovedSymbol(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is, ctx := is.New(t), t.Context()
 		store, other := db.migrated().Symbols(), db.connect().Symbols()
-		s := must(symbols.NewService(other, nil))
+		s := must(symbols.NewService(other, nil))(t)
 		for name, update := range map[string]func(id int64, meanwhile func()) error{
 			"one": func(id int64, meanwhile func()) error {
 				_, err := store.UpdateSymbol(ctx, id, func(symbol *symbols.Symbol) error {
@@ -98,19 +98,19 @@ func TestUpdate_FollowsMovedSymbol(t *testing.T) {
 			"many": func(id int64, meanwhile func()) error {
 				_, err := store.UpdateSymbols(ctx, []int64{id}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
 					meanwhile()
-					info.Tags = must(symbols.NewTags("new"))
+					info.Tags = must(symbols.NewTags("new"))(t)
 					return nil
 				})
 				return err
 			},
 		} {
-			from, to := must(s.CreateFolder(ctx, "from "+name)), must(s.CreateFolder(ctx, "to "+name))
-			symbol := must(s.CreateSymbol(ctx, from.ID, symbols.NewSymbol{Name: "old", Type: "a/b", Data: "x"}))
+			from, to := must(s.CreateFolder(ctx, "from "+name))(t), must(s.CreateFolder(ctx, "to "+name))(t)
+			symbol := must(s.CreateSymbol(ctx, from.ID, symbols.NewSymbol{Name: "old", Type: "a/b", Data: "x"}))(t)
 			is.NoErr(update(symbol.ID, sync.OnceFunc(func() {
-				must(s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{FolderID: &to.ID}, symbols.Any))
+				must(s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{FolderID: &to.ID}, symbols.Any))(t)
 				is.NoErr(s.DeleteFolder(ctx, from.ID, symbols.Any, 0))
 			})))
-			is.Equal(must(s.GetSymbol(ctx, symbol.ID)).FolderID, to.ID)
+			is.Equal(must(s.GetSymbol(ctx, symbol.ID))(t).FolderID, to.ID)
 		}
 	})
 }

@@ -102,11 +102,11 @@ func openSQLite(t testing.TB, file, parameters string) *database {
 		return err
 	}
 	return &database{
-		connect: func() handle { return must(sqlite.New(connect())) },
+		connect: func() handle { return must(sqlite.New(connect()))(t) },
 		exec:    exec,
 		scan:    func(query string, dest any) error { return operator.QueryRowContext(t.Context(), query).Scan(dest) },
 		prepare: func(statement string) func() error {
-			prepared := must(operator.PrepareContext(t.Context(), statement))
+			prepared := must(operator.PrepareContext(t.Context(), statement))(t)
 			t.Cleanup(func() { prepared.Close() })
 			return func() error { _, err := prepared.ExecContext(t.Context()); return err }
 		},

@@ -12,8 +12,8 @@ import (
 func TestVersions_FollowManualStatements(t *testing.T) {
 	runEach(t, func(t *testing.T, db *database) {
 		is, ctx, store := is.New(t), t.Context(), db.migrated().Symbols()
-		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "folder"}))
-		must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}}))
+		folder := must(store.InsertFolder(ctx, symbols.Folder{Name: "folder"}))(t)
+		must(store.InsertSymbols(ctx, folder.ID, []symbols.Symbol{{Name: "a"}, {Name: "b"}}))(t)
 		state := func() (versions [4]symbols.Version) {
 			is.Helper()
 			var errs [4]error

@@ -89,16 +89,16 @@ func writeHistory(t *testing.T, d *disk, setting string) (h history) {
 			t.Fatal(err)
 		}
 	}
-	must(db.Migrate(t.Context())) // it rejects other settings
+	must(db.Migrate(t.Context()))(t) // it rejects other settings
 	_, err := pool.ExecContext(t.Context(), `PRAGMA synchronous = `+setting)
-	must(err)
+	must(err)(t)
 	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	must(err)
+	must(err)(t)
 	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "symbol"}})
-	must(err)
+	must(err)(t)
 	record := func(events *[]event, write func() error) {
 		began := d.now()
-		must(write())
+		must(write())(t)
 		*events = append(*events, event{began, d.now()})
 	}
 	for i := range 100 {
