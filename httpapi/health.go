@@ -52,19 +52,23 @@ func (a *API) Ready(details ...func() string) http.Handler {
 }
 
 // checkStores runs a small query on each store.
-func (a *API) checkStores(ctx context.Context) (err error) {
+func (a *API) checkStores(ctx context.Context) error {
 	if a.options.Keys != nil {
-		err = a.options.Keys.Ready(ctx)
-	}
-	if err == nil && a.options.Symbols != nil {
-		_, err = a.options.Symbols.FolderListVersion(ctx)
-	}
-	if err == nil && a.options.Exports != nil {
-		if _, err = a.options.Exports.Get(ctx, 1); errors.Is(err, exports.ErrNotFound) {
-			return nil
+		if err := a.options.Keys.Ready(ctx); err != nil {
+			return err
 		}
 	}
-	return err
+	if a.options.Symbols != nil {
+		if _, err := a.options.Symbols.FolderListVersion(ctx); err != nil {
+			return err
+		}
+	}
+	if a.options.Exports != nil {
+		if _, err := a.options.Exports.Get(ctx, 1); err != nil && !errors.Is(err, exports.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeHealth(w http.ResponseWriter, status int, text string) {

@@ -215,7 +215,10 @@ func (s *Service) getLarge(ctx context.Context, id int64, reserve func(size int6
 // infoLimit returns the maximum number of symbols in an [InfoPage].
 func infoLimit(limit int) int {
 	const most = 1000
-	return min(cmp.Or(max(limit, 0), most), most)
+	if limit <= 0 {
+		return most
+	}
+	return min(limit, most)
 }
 
 // ListSymbolInfos is [Service.ListSymbols] without data. A page has up to 1,000

@@ -59,6 +59,7 @@ func ConfigurePool(config *pgxpool.Config) {
 // host is a host of a URL, with and without TLS if that is preferred.
 type host []*pgconn.FallbackConfig
 
+// splitHosts groups the fallbacks of a configuration by host.
 func splitHosts(config *pgconn.Config) (hosts []host) {
 	first := &pgconn.FallbackConfig{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}
 	last := new(pgconn.FallbackConfig)
@@ -103,7 +104,7 @@ func findPrimary(ctx context.Context, config *pgconn.Config) (host, error) {
 				case <-ctx.Done():
 					return
 				}
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) // before the next connection to a host that is not the primary
 			}
 		}()
 	}
