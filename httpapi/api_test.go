@@ -174,6 +174,8 @@ func TestAuthenticate_WithoutProtection(t *testing.T) {
 	}
 	h.send("POST", "/things/7", "").want(200)
 	h.send("POST", "/things/7", "", "Origin", "https://evil.example").wantError(403, "forbidden")
+	_, ok := httpapi.KeyFromContext(t.Context()) // of a request that no API has seen
+	is.True(!ok)
 }
 
 func TestAuthenticate_SharesTheRateLimit(t *testing.T) {

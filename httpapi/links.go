@@ -136,7 +136,8 @@ func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, erro
 }
 
 // scriptType matches the media types of scripts. A page of this origin whose policy is
-// script-src 'self' must not run a file that a client has registered.
+// script-src 'self' must not run a file that a client has registered. Others are not run,
+// because the response has nosniff.
 var scriptType = regexp.MustCompile(`(?i)/(x-)?(java|ecma|j|live)script`)
 
 func (c *call) sendLink(link *exports.Link) error {

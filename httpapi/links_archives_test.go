@@ -224,11 +224,9 @@ func newArchiveTest(t *testing.T, files []generatedFile) *archiveTest {
 // download downloads the complete archive.
 func (a *archiveTest) download() {
 	is := is.New(a.t)
-	var err error
 	a.want = must(os.CreateTemp(a.t.TempDir(), ""))(a.t)
 	a.t.Cleanup(func() { a.want.Close() })
 	response := a.processes[0].open("GET", a.path, "")
-	is.NoErr(err)
 	defer response.Body.Close()
 	is.Equal(response.StatusCode, 200)
 	is.Equal(response.ContentLength, a.size)

@@ -164,17 +164,28 @@ func TestLinks_SingleFile(t *testing.T) {
 	is.Equal(string(l.send("GET", path, "", "Range", "bytes=7-20").want(206).body), largeContent[7:21])
 	is.Equal(l.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // registering and creating
 
-	for name, want := range map[string]string{ // no page runs a link
-		"a.js": "application/octet-stream", "a.mjs": "application/octet-stream", "a.ps": "application/postscript",
-	} {
-		l.add(name, smallContent)
-		_, path := l.create(exportBody(name))
-		is.Equal(l.send("GET", path, "").want(200).header.Get("Content-Type"), want)
-	}
-
 	l.add("empty", "")
 	_, path = l.create(exportBody("empty"))
 	is.Equal(len(l.send("GET", path, "").want(200).body), 0)
+}
+
+// TestLinks_AreNoScripts requires links to have no media type that a page runs.
+func TestLinks_AreNoScripts(t *testing.T) {
+	t.Parallel()
+	const unknown = "application/octet-stream"
+	for mediaType, want := range map[string]string{
+		"text/javascript; charset=utf-8": unknown, "application/javascript": unknown, "application/x-javascript": unknown, "TEXT/ECMAScript": unknown,
+		"text/jscript": unknown, "text/livescript": unknown, "text/javascript1.5": unknown, "application/postscript": "application/postscript",
+	} {
+		l := &linkHarness{harness: serve(t, withOpener(openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
+			return &exports.File{Type: mediaType, Size: 1, Body: io.NopCloser(strings.NewReader("1"))}, nil
+		})))}
+		l.export("a", filesURL+"a")
+		_, path := l.create(exportBody("a"))
+		response := l.send("GET", path, "").want(200)
+		is.New(t).Equal(response.header.Get("Content-Type"), want)
+		is.New(t).Equal(response.header.Get("X-Content-Type-Options"), "nosniff")
+	}
 }
 
 func TestLinks_InvalidRequests(t *testing.T) {

@@ -374,23 +374,26 @@ func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 	}
 }
 
-// TestQueue_ErrorsDoNotStopIt has an upstream that takes a while to say that files are gone.
+// TestQueue_ErrorsDoNotStopIt has an upstream that says at once, or after a while, that files
+// are gone.
 func TestQueue_ErrorsDoNotStopIt(t *testing.T) {
-	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
-		errGone := errors.New("gone")
-		gone := u.job("a", func(context.Context) (*fakeFile, error) {
-			time.Sleep(1100 * time.Millisecond)
-			return nil, errGone
+	for _, wait := range []time.Duration{0, 1100 * time.Millisecond} {
+		bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
+			errGone := errors.New("gone")
+			gone := u.job("a", func(context.Context) (*fakeFile, error) {
+				time.Sleep(wait)
+				return nil, errGone
+			})
+			jobs := slices.Repeat([]Job[*fakeFile]{gone}, 100)
+			q := New(t.Context(), testConfig(), append(jobs, u.file("a", "ok", 0)))
+			defer q.Close()
+			for range jobs {
+				_, err := q.Next(noWait)
+				is.Equal(err, errGone)
+			}
+			next(is, q)
 		})
-		jobs := slices.Repeat([]Job[*fakeFile]{gone}, 100)
-		q := New(t.Context(), testConfig(), append(jobs, u.file("a", "ok", 0)))
-		defer q.Close()
-		for range jobs {
-			_, err := q.Next(noWait)
-			is.Equal(err, errGone)
-		}
-		next(is, q)
-	})
+	}
 }
 
 // trickle yields a byte per second and never ends.
