@@ -87,8 +87,9 @@ func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, erro
 func (s *Service) MaxItems() int { return s.options.MaxItems }
 
 // FindBatch returns the items with the registered exports, in the same order, for
-// [Service.Resolve] and then [Service.OpenBatch] or [Service.CreateLink]. The error matches [ErrInvalid] if there are no items, too many, none with a usable source URL, or
-// one with an invalid path or file name.
+// [Service.Resolve] and then [Service.OpenBatch] or [Service.CreateLink]. The error matches
+// [ErrInvalid] if there are no items, too many, none with a usable source URL, or one with an
+// invalid path or file name.
 func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem, error) {
 	if len(items) == 0 {
 		return nil, invalid("items must not be empty")

@@ -176,8 +176,8 @@ func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
 	return export, storeError("get export", err)
 }
 
-// Delete removes the export with the id, of any tenant, or returns [ErrNotFound]. A link keeps the
-// file until its next plan.
+// Delete removes the export with the id, of any tenant, or returns [ErrNotFound]. A link
+// keeps the file until its next plan.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	return storeError("delete export", s.store.Delete(ctx, id))
 }

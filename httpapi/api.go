@@ -30,7 +30,7 @@ type API struct {
 	prefix      string // with a slash before it, or empty
 	mux         *http.ServeMux
 
-	warnOnce        *sync.Once // of a ResponseWriter
+	warnOnce        *sync.Once // logs a warning about a ResponseWriter
 	loadSearchIndex func()     // begins once, in the background
 }
 

@@ -81,8 +81,9 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Warning returns what is wrong with a Writer of w, which cannot set deadlines: it probably
-// holds the response in memory, or the server's WriteTimeout ends it. It is empty otherwise.
+// Warning returns what is wrong with a Writer of w if w cannot set deadlines: it probably
+// holds the response in memory, or the WriteTimeout of the server ends it. It is empty
+// otherwise.
 func Warning(w http.ResponseWriter, r *http.Request) string {
 	w = Innermost(w)
 	_, deadlines := w.(interface{ SetWriteDeadline(time.Time) error })
