@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/idna"
 )
 
 // Config selects certificates.
@@ -30,7 +31,8 @@ func (c *Config) Enabled() bool { return len(c.Hosts) > 0 }
 func (c *Config) Check() error {
 	for _, host := range c.Hosts {
 		labels := strings.Split(host, ".")
-		if len(labels) < 2 || slices.Contains(labels, "") || strings.ContainsAny(host, ":/* \t\r\n") || net.ParseIP(host) != nil {
+		_, err := idna.Lookup.ToASCII(host) // autocert ignores a host for which it fails
+		if err != nil || len(labels) < 2 || slices.Contains(labels, "") || net.ParseIP(host) != nil {
 			return fmt.Errorf("must be names such as canvas.example, not %q: ACME servers issue no certificate for others", host)
 		}
 	}

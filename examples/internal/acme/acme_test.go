@@ -14,7 +14,7 @@ import (
 
 func TestCheck_RejectsImpossibleHosts(t *testing.T) {
 	is := is.New(t)
-	for _, host := range []string{"canvas", "a.example b.example", "canvas.example.", "canvas..example", "canvas.example:443", "127.0.0.1", "*.example"} {
+	for _, host := range []string{"canvas", "a.example b.example", "canvas.example.", "canvas..example", "canvas.example:443", "127.0.0.1", "*.example", "my_canvas.example", "-a.example"} {
 		c := acme.Config{Hosts: []string{host}}
 		is.True(c.Check() != nil) // host
 	}
