@@ -228,7 +228,7 @@ function kept(ask) {
 			given = await readJSON(given);
 		}
 		const value = given?.token ?? given;
-		if (typeof value !== "string") throw new TypeError("getToken returned no token");
+		if (!value || typeof value !== "string") throw new TypeError("getToken returned no token");
 		token = value;
 		expiry = given.expiresAt ? new Date(given.expiresAt).getTime() : Infinity;
 		return token;

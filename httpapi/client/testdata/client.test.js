@@ -127,7 +127,7 @@ test("the error of getToken is thrown, and it is called again", async (t) => {
 	fails = false;
 	await client.listFolders();
 	assert.equal(requests.length, 1);
-	for (const none of [undefined, null, {}, { message: "logged out" }, 7]) {
+	for (const none of [undefined, null, {}, { message: "logged out" }, 7, "", { token: "" }]) {
 		await assert.rejects(createClient({ baseUrl, getToken: () => none }).listFolders(), TypeError);
 	}
 	assert.equal(requests.length, 1);
