@@ -154,6 +154,7 @@ function registered({ select, download, register }) {
 		remember();
 	};
 	const search = searchField("Search", "Search sources", () => {
+		table.page = 1;
 		remember();
 		clearTimeout(typing);
 		typing = setTimeout(load, 250);

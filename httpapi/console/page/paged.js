@@ -10,10 +10,11 @@ export function pagedTable(name, heads, row, turned) {
 	const made = new WeakMap(); // rows by record
 	let list = [];
 	let start = 0; // index of the first row
+	let first = 0; // that is shown, until the list has the row at start
 	const range = h("span", { role: "presentation" });
 	const turn = (symbol, text, step) => iconButton(symbol, text, { onclick() {
-		if (!list[start + step * pageSize]) return;
-		start += step * pageSize;
+		if (!list[first + step * pageSize]) return;
+		start = first + step * pageSize;
 		turned();
 		scrollTo(0, 0);
 	} });
@@ -39,11 +40,11 @@ export function pagedTable(name, heads, row, turned) {
 			list = records;
 			const last = Math.max(0, Math.ceil(list.length / pageSize) - 1) * pageSize;
 			if (complete) start = Math.min(start, last);
-			const first = Math.min(start, last);
+			first = Math.min(start, last);
 			const shown = list.slice(first, first + pageSize);
 			range.textContent = `${first + 1}–${first + shown.length} of ${list.length.toLocaleString("en")}`;
-			back.ariaDisabled = !start;
-			next.ariaDisabled = start + pageSize >= list.length;
+			back.ariaDisabled = !first;
+			next.ariaDisabled = first + pageSize >= list.length;
 			pager.hidden = list.length <= pageSize;
 			const rows = shown.map((one) => {
 				if (!made.has(one)) made.set(one, row(one));

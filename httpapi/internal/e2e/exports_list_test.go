@@ -58,6 +58,22 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 	b.waitText("No source matches")
 }
 
+// TestExportList_TurnsPages searches on a later page, and opens a page behind what is loaded.
+func TestExportList_TurnsPages(t *testing.T) {
+	t.Parallel()
+	s := startSite(t)
+	for i := range 1010 {
+		s.register(sourceURL(fmt.Sprintf("plan-%04d", i)), apitest.FilesURL+"plan.pdf")
+	}
+	b := openTab(t, s.url+"#/exports?page=21")
+	b.enterBothKeys(s)
+	b.waitText("951–1000 of 1,000")
+	b.click("Previous page")
+	b.waitText("901–950 of 1,000")
+	b.fill("Search sources", "plan-09") // 100 exports
+	b.waitText("1–50 of 100")
+}
+
 func TestExportList_ChecksAndRemoves(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
