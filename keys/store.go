@@ -41,10 +41,10 @@ type Store interface {
 	Insert(ctx context.Context, key Key) (Key, error)
 
 	// Import stores keys under new ids, in this order, all or none, and returns the ids.
-	// Their digests are different, and they have the same CreatedAt. A PreviousDigest
-	// that equals one of them and ends by then is removed from its key, in any case. If
-	// another key has one as its Digest or PreviousDigest, the error is a [TakenError]
-	// for the first one.
+	// There is at least one. Their digests are different, and they have the same CreatedAt.
+	// A PreviousDigest that equals one of them and ends by then is removed from its key, in
+	// any case. If another key has one as its Digest or PreviousDigest, the error is a
+	// [TakenError] for the first one.
 	Import(ctx context.Context, list []Key) (ids []int64, err error)
 
 	// Get returns the key with the id, or [ErrNotFound].

@@ -316,8 +316,10 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 				return symbols.ErrFolderNameTaken
 			}
 		}
+		moved := false
 		for id, f := range s.db.folders {
 			if f.tenant == s.tenant {
+				moved = true
 				f.tenant, f.Version = to, newVersion()
 				delete(s.db.folderNames, folderName{s.tenant, f.Name})
 				s.db.folderNames[folderName{to, f.Name}] = id
@@ -329,11 +331,13 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 				s.db.trash[id] = entry
 			}
 		}
-		for id := range s.db.segments {
-			s.db.segments[id] = newVersion()
+		if moved {
+			for id := range s.db.segments {
+				s.db.segments[id] = newVersion()
+			}
+			s.changeList()
+			symbolStore{s.db, to}.changeList()
 		}
-		s.changeList()
-		symbolStore{s.db, to}.changeList()
 		return nil
 	})
 }

@@ -117,7 +117,7 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 	var err error
 	switch len(list) {
 	case 0:
-		return nil, nil
+		return nil, ctx.Err()
 	case 1:
 		list[0], err = s.db.insert(ctx, s.Of, list[0])
 	default:

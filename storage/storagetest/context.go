@@ -52,6 +52,9 @@ func contextEnded(t *testing.T, s Harness) {
 			}
 			wantNoSentinel(t, c.method, err)
 		}
+		if _, err := s.Symbols().InsertSymbols(ctx, folder.ID, nil); err == nil {
+			t.Errorf("symbols.InsertSymbols of nothing succeeds with ctx error %v", ctx.Err())
+		}
 		wantKey(t, s, key)
 		wantFolders(t, s, folder)
 		wantSymbols(t, s, folder.ID, symbol)

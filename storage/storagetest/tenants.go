@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -194,6 +195,10 @@ func tenantVersions(t *testing.T, s Harness) {
 			}
 			before = after
 		}
+	}
+	must(t, s.Symbols().Tenant("of nothing").AssignTenant(t.Context(), "b"))
+	if after := versions(); !maps.Equal(after, before) {
+		t.Errorf("AssignTenant of nothing changes the versions of lists from %v to %v", before, after)
 	}
 }
 
