@@ -112,7 +112,7 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 	}
 }
 
-// endStream tells the client when to follow again: not all at once.
+// endStream writes when the client should follow again: not all at once.
 func endStream(out *stream.Writer) error {
 	_, err := fmt.Fprintf(out, "retry: %d\n\n", 500+rand.IntN(2000))
 	return err

@@ -374,7 +374,7 @@ func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 	}
 }
 
-// TestQueue_ErrorsDoNotStopIt has an upstream that says at once, or after a while, that files
+// TestQueue_ErrorsDoNotStopIt has an upstream that reports, at once or after a while, that files
 // are gone.
 func TestQueue_ErrorsDoNotStopIt(t *testing.T) {
 	for _, wait := range []time.Duration{0, 1100 * time.Millisecond} {
