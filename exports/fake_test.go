@@ -17,6 +17,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,16 +99,8 @@ func (f *fakeUpstream) fail(rawURL string, err error) {
 	f.handle(rawURL, func(context.Context) (*exports.File, error) { return nil, err })
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 // newService returns a Service in memory over an upstream.
 func newService(upstream *fakeUpstream, options exports.Options) *exports.Service {

@@ -28,6 +28,7 @@ import (
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -329,13 +330,5 @@ func quote(text string) string {
 	return string(quoted)
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }

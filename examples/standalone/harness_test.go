@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // asProgram is a variable that makes the test binary run the program.
@@ -170,16 +171,8 @@ func startServer(t *testing.T, env map[string]string) *server {
 	return s
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 // send sends a request to path below the API, or to an absolute URL. It returns
 // the status and the body of the response.

@@ -24,6 +24,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,16 +93,8 @@ func (c *client) read(t testing.TB, rawURL string) (string, error) {
 	return string(content), err
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()

@@ -21,20 +21,13 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/s3"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 func read(t testing.TB, body io.ReadCloser) string {
 	t.Helper()

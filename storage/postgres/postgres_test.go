@@ -15,6 +15,7 @@ import (
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // TestMain runs four tests at a time, because most wait for servers.
@@ -41,16 +42,8 @@ func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgx
 	return pool
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {

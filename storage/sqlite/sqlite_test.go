@@ -17,6 +17,7 @@ import (
 
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,16 +36,8 @@ func connect(t testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *sql.DB) *sqlite.DB {

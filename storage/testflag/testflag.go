@@ -1,5 +1,6 @@
-// Package testflag says how much the tests of this module do. It has no compatibility
-// promise: do not import it from another module.
+// Package testflag has what the tests of all packages of this module share: how much they do,
+// and the check of a call that must succeed. It has no compatibility promise: do not import
+// it from another module.
 package testflag
 
 import (
@@ -32,4 +33,15 @@ func Rounds(few, usual, many int) int {
 		return usual
 	}
 	return few
+}
+
+// Must returns the value of a call, and ends the test if it fails: Must(f())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -99,16 +100,8 @@ func (db *database) count(query string) (n int) {
 	return n
 }
 
-// must returns the value of a call, and ends the test if it fails: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 // migrated returns a handle on the database after its migration.
 func (db *database) migrated() handle {
