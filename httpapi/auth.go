@@ -105,7 +105,8 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 	return nil
 }
 
-// checkAfterWait returns an error if the key of a request was revoked while it waited.
+// checkAfterWait returns an error if a request has waited longer than a second, such as for
+// its body, and its key was revoked meanwhile.
 func (c *call) checkAfterWait() error {
 	if time.Since(c.start) > time.Second && !c.accepts() {
 		return keys.ErrUnknown
@@ -126,8 +127,10 @@ func (c *call) accepts() bool {
 		end := c.key.ValidUntil()
 		return errors.Is(err, keys.ErrUnavailable) && (end.IsZero() || c.api.options.Keys.Now().Before(end))
 	}
-	if tenant, err := c.api.tenantOf(&key); c.hasTenant && (err != nil || tenant != c.tenant) {
-		return false
+	if c.hasTenant {
+		if tenant, err := c.api.tenantOf(&key); err != nil || tenant != c.tenant {
+			return false
+		}
 	}
 	return !slices.ContainsFunc(c.scopes, func(scope string) bool { return !key.Allows(scope) })
 }

@@ -48,7 +48,7 @@ type Options struct {
 
 	// ClientIP returns the client IP of a request. If nil it is the remote address of
 	// the connection. An application behind a proxy must set it, because only the
-	// application knows which header to trust: examples/internal/clientip does.
+	// application knows which header to trust. examples/internal/clientip is an example.
 	ClientIP func(*http.Request) string
 
 	// PublicURL is the URL in front of Prefix for clients, such as
