@@ -57,15 +57,14 @@ func (s *Service) IssueToken(ctx context.Context, raw string, fields TokenFields
 	if len(text) > pagetoken.MaxLength {
 		return Issued{}, invalid("sources must fit into a token of %d characters", pagetoken.MaxLength)
 	}
-	var key Key
-	s.recordUse(e, raw, now, &key)
-	if key.PublicKey == (PublicKey{}) { // the token can be checked only when the store has it
-		if err := s.uses.flush(ctx, []int64{key.ID}); err != nil {
+	used := s.recordUse(e, raw, now)
+	if e.key.PublicKey == (PublicKey{}) { // the token can be checked only when the store has it
+		if err := s.uses.flush(ctx, []int64{e.key.ID}); err != nil {
 			return Issued{}, err
 		}
 	}
 	permitted := newTokenEntry(tokenDigest(text), &claims, fields.Scopes).permitted(e).key
-	permitted.LastUsedAt = key.LastUsedAt
+	permitted.LastUsedAt = used
 	return Issued{Key: permitted, Raw: RawKey(text)}, nil
 }
 

@@ -17,7 +17,8 @@ func (s *Service) Verify(ctx context.Context, raw string) (key Key, err error) {
 	if err != nil {
 		return Key{}, err
 	}
-	s.recordUse(e, raw, now, &key)
+	key = e.key
+	key.LastUsedAt = s.recordUse(e, raw, now)
 	return key, nil
 }
 
@@ -40,7 +41,8 @@ func (s *Service) VerifyFunc(ctx context.Context, raw string, permit func(*Key) 
 		s.stats.rejected.Add(1)
 		return e.key, err
 	}
-	s.recordUse(e, raw, now, &key)
+	key = e.key
+	key.LastUsedAt = s.recordUse(e, raw, now)
 	return key, nil
 }
 
@@ -55,9 +57,8 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 	return e.key, err
 }
 
-// recordUse records a use at the given time, and sets key to the used key. Returning
-// it would copy it twice.
-func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
+// recordUse records a use at the given time, and returns it as Key.LastUsedAt has it.
+func (s *Service) recordUse(e *entry, raw string, now time.Time) time.Time {
 	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil {
 		if p := e.use.public.Load(); p == nil || p.digest != e.digest { // the other one waits for its next use
 			e.use.public.Store(&publicKeyOf{e.digest, s.publicKey(raw, e.digest)})
@@ -65,8 +66,7 @@ func (s *Service) recordUse(e *entry, raw string, now time.Time, key *Key) {
 	}
 	at := max(now.UnixMilli(), e.use.id.created) // a store ignores earlier ones, as of a slow clock
 	e.use.record(at)
-	*key = e.key
-	key.LastUsedAt = time.UnixMilli(at).UTC()
+	return time.UnixMilli(at).UTC()
 }
 
 // check returns the entry of a valid key and the time of the check. With an error it
