@@ -42,8 +42,8 @@
 // admin key is configured. [RateLimit] limits wrong keys. An application with a
 // login of its own sets [Options.AuthenticateAdmin] in place of admin keys.
 //
-// Each client route requires a scope, such as [ScopeSymbolsRead]; a key without it
-// gets 403. [Options.Authorize] may deny further requests.
+// Each client route but /viewer/key and /viewer/tokens requires a scope, such as
+// [ScopeSymbolsRead]; a key without it gets 403. [Options.Authorize] may deny further requests.
 //
 // [API.RequireClientKey], [API.RequireScope] and [API.Authenticate] protect the
 // application's own routes with client keys; [KeyFromContext] returns the key.
@@ -94,8 +94,8 @@
 // if the record has changed. It also accepts weak forms of these tags: nginx weakens the
 // tag of a response that it compresses.
 //
-// JSON of 1 KiB or more is compressed if the client accepts gzip. Each
-// representation has an ETag of its own. If-None-Match accepts that of the
+// Lists, folders, symbols and usage of 1 KiB or more are compressed if the client accepts
+// gzip. Each representation has an ETag of its own. If-None-Match accepts that of the
 // compressed and of the plain one.
 //
 // # Download links

@@ -173,9 +173,9 @@ func isUnavailable(err error) bool {
 	return errors.Is(err, keys.ErrUnavailable) || errors.Is(err, symbols.ErrUnavailable) || errors.Is(err, exports.ErrUnavailable)
 }
 
-// DeniedError is an error of [Options.Authorize] or [Options.AuthenticateAdmin] with
-// a text for the client, or none. The response is 403, or 429 with Retry-After if RetryAfter
-// is positive.
+// DeniedError is an error of [Options.Authorize], [Options.Tenant] or
+// [Options.AuthenticateAdmin] with a text for the client, or none. The response is 403, or
+// 429 with Retry-After if RetryAfter is positive.
 type DeniedError struct {
 	Message    string
 	RetryAfter time.Duration

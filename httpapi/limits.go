@@ -48,7 +48,8 @@ type Limits struct {
 
 	// Downloads is how many downloads a client may have at a time; 64 by default,
 	// unlimited if negative. Others get 429. A download by a link counts for the key
-	// of the link. Each download has the same share of the process, so a client with
+	// of the link. Each page token may have as many as a client, and all tokens of a key
+	// 16 times as many. Each download has the same share of the process, so a client with
 	// 63 of them has 63 times that of a client with one.
 	Downloads int
 

@@ -108,7 +108,7 @@ export function createClient(options?: ClientOptions): Client;
 /**
  * The methods need no `this`. A GET is conditional: an unchanged response comes from a cache of at
  * most 16 MB, as objects of the caller's own. A GET whose error has a `Retry-After` is repeated after
- * that time, in at most 10 requests; nothing else is.
+ * that time, in at most 10 requests. Nothing else is, except as `getToken` says.
  */
 export interface Client extends Operations {
 	/**
@@ -125,8 +125,9 @@ export interface Client extends Operations {
 	download(body: CreateLinkRequest, options?: RequestOptions & { fileName?: string }): Promise<Link>;
 
 	/**
-	 * Returns a URL for `<img>`, with a page token. It is valid for at least 30 seconds if the token
-	 * was made for more. Further parameters, such as `{ v: updatedAt }`, make a browser load a changed image.
+	 * Returns a URL for `<img>`, with a page token. With `key`, or a `getToken` that returns `expiresAt`,
+	 * it is valid for at least 30 seconds if the token was made for more. Further parameters, such as
+	 * `{ v: updatedAt }`, make a browser load a changed image.
 	 */
 	imageUrl(id: number, options?: { signal?: AbortSignal; [parameter: string]: unknown }): Promise<string>;
 
