@@ -199,7 +199,8 @@ func (f batchFile) CanIdle() bool {
 // OpenBatch starts to open the files of the items that [Service.FindBatch] has
 // returned. It waits until the first file that can be opened is prefetched, and for
 // the sizes of the others: an eighth of that time longer, or 100 ms if the first file
-// took at most 25 ms. If no file can be opened, the error is a [BatchError].
+// took at most 25 ms. If no file can be opened, the error is a [BatchError]. An Err of an
+// item that matches [ErrUnavailable] is the error of OpenBatch.
 //
 // When ctx ends, WriteZip fails.
 func (s *Service) OpenBatch(ctx context.Context, items []BatchItem) (*Batch, error) {

@@ -43,8 +43,8 @@ type Page struct {
 var linkToken = regexp.MustCompile(`((?:^|/)links/)[\w-]{43}`)
 
 // RedactURL returns rawURL for a log: without user info, query and fragment, which often
-// hold secrets, and without the token of a download link, and cut to 200 bytes. It returns
-// "[invalid URL]" if rawURL does not parse.
+// hold secrets, and without the token of a download link. It cuts a longer result to 200
+// bytes and "...", and returns "[invalid URL]" if rawURL does not parse.
 func RedactURL(rawURL string) string {
 	const most = 200
 	u, err := url.Parse(strings.TrimSpace(rawURL))

@@ -59,7 +59,8 @@ func (i *BatchItem) checkNames(prefix string) error {
 }
 
 // Find returns the export that is registered for a source URL, or [ErrNotFound]; it does
-// not call [Options.Resolve]. The error matches [ErrInvalid] if source is empty or too long.
+// not call [Options.Resolve]. The error matches [ErrInvalid] if source is empty, too long or
+// not valid.
 func (s *Service) Find(ctx context.Context, source string) (Export, error) {
 	items := BatchOf(source)
 	if err := s.lookUp(ctx, items); err != nil || items[0].Err != nil {

@@ -20,7 +20,7 @@ import (
 //
 // A Link does not change. Its methods are safe for concurrent use.
 type Link struct {
-	Token     string `json:"-"` // of a new link; otherwise empty
+	Token     string `json:"-"` // of a link of CreateLink or ShareLink; otherwise empty
 	Tenant    string // that has made the link
 	Owner     Digest // as given to CreateLink
 	ExpiresAt time.Time

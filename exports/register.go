@@ -49,7 +49,7 @@ func parseExported(exported string) (*url.URL, error) {
 
 // SourceKey returns what is looked up and registered for a source URL: that without
 // surrounding white space, mapped by [Options.SourceKey]. The error matches [ErrInvalid]
-// if the source is empty or too long.
+// if the source is empty, too long or not valid.
 func (s *Service) SourceKey(source string) (key string, err error) {
 	const field = "sourceFileUrl"
 	key = strings.TrimSpace(source)
@@ -121,8 +121,8 @@ func isPrivate(opener Opener, u *url.URL) bool {
 func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 // Register registers the export of a source in place of a previous one; created reports
-// that there was none. The error matches [ErrInvalid] if a field is invalid or the
-// exported URL may not be opened.
+// that there was none. The error matches [ErrInvalid] if a field is invalid or the exported
+// URL may not be opened, or is [ErrNotOwner] or [ErrPrivate]: see [Registration].
 func (s *Service) Register(ctx context.Context, r Registration) (export Export, created bool, err error) {
 	if export, err = s.check(r); err != nil {
 		return Export{}, false, err

@@ -75,7 +75,7 @@ type Options struct {
 }
 
 // Service registers, finds and opens exports over a [Store]. It is safe for
-// concurrent use.
+// concurrent use. If the Store fails, the error of a method matches [ErrUnavailable].
 type Service struct {
 	tenant  string
 	options Options // with defaults

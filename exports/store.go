@@ -22,7 +22,7 @@ import (
 // and returns no reference to its data. Times are UTC with millisecond
 // precision.
 //
-// Methods return [ErrNotFound] and [ErrNotOwner] as documented.
+// Methods return the errors that their comments name.
 // Any other error means that the store is unavailable, and that nothing was changed
 // unless only the response to a commit was lost. When ctx ends, methods promptly
 // return an error.

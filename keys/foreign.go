@@ -37,7 +37,7 @@ func (s *Service) AcceptsForeign() bool { return s.options.ForeignKeys }
 // Import takes over up to 1000 keys of another system, all or none, and returns their ids
 // in the same order. Their raw keys are accepted from then on; rotating one gives it a raw
 // key of this form. The error matches [ErrInvalid] or [ErrUnavailable], or is a
-// [TakenError]. With [Options.Pepper], no key can be imported.
+// [TakenError]. Without [Options.ForeignKeys], or with [Options.Pepper], it matches [ErrInvalid].
 func (s *Service) Import(ctx context.Context, list []ImportedKey) ([]int64, error) {
 	switch {
 	case !s.options.ForeignKeys:

@@ -99,7 +99,7 @@ type Fields struct {
 
 // Filter selects the keys of a list. The zero value selects all.
 type Filter struct {
-	Owner *string // only keys of exactly this owner; nil: of all
+	Owner *string // only keys of exactly this owner, which is not empty; nil: of all
 }
 
 // Range selects the first records of a list with ids above After. The zero value

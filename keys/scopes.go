@@ -19,7 +19,7 @@ const allScopes = "*"
 
 // NewScopes returns Scopes that permit the given ones and nothing else; none permit
 // nothing. They are up to 32 different ones, each 1 to 64 of a-z 0-9 : . _ - in any
-// order. Otherwise the error is [ErrInvalid].
+// order. Otherwise the error matches [ErrInvalid].
 func NewScopes(list ...string) (Scopes, error) {
 	const maxScopes, maxScope = 32, 64
 	if len(list) > maxScopes {

@@ -52,8 +52,8 @@ type Options struct {
 	// 5 KiB each; those of one key take a sixteenth at most.
 	CacheSize int
 
-	// ReadTimeout bounds the store reads of one check, in addition to the
-	// caller's context; 5 seconds by default.
+	// ReadTimeout bounds each store read of a check, in addition to the caller's
+	// context; 5 seconds by default. Page tokens and PreviousPeppers can take further reads.
 	ReadTimeout time.Duration
 
 	// UsageDays is for how many days usage is kept, 400 by default: [Service.Usage]
@@ -289,7 +289,8 @@ func (s *Service) Delete(ctx context.Context, id int64, conditions ...Condition)
 }
 
 // DeleteMany is [Service.Delete] of up to 1000 keys in one transaction, all or none: it
-// waits once. The error for a missing key is a [MissingError].
+// waits once. The error for a missing key is a [MissingError]; it matches [ErrInvalid] if
+// there are no ids, too many or repeated ones.
 func (s *Service) DeleteMany(ctx context.Context, ids []int64) error {
 	if err := checkIDs(ids, maxIDs); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // Service was created.
 type Stats struct {
 	Hits     uint64 // served from the cache
-	Misses   uint64 // read from the store and cached
+	Misses   uint64 // read from the store, and cached if the key exists
 	Uncached uint64 // read from the store because no lease was valid
 
 	Rejected    uint64 // checks that failed, except for an unavailable store

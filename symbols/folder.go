@@ -2,8 +2,8 @@ package symbols
 
 // Folder is a named collection of symbols.
 type Folder struct {
-	ID   int64 // positive, ascending, never reused
-	Name string
+	ID   int64  // positive, ascending, never reused
+	Name string // up to 255 code points, not only white space
 
 	// Version changes with the name, but not with the folder's contents.
 	Version Version

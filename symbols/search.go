@@ -10,14 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Query is what a search looks for.
+// Query is what a search looks for. The zero value matches everything, and is an
+// [ErrInvalid] for [Service.Search].
 type Query struct {
 	words  []string // folded
 	hashes []int    // of all words
 }
 
 // ParseQuery returns the query for a text: the words between its white space. The error
-// matches [ErrInvalid].
+// matches [ErrInvalid] if there is none, or the text has more than 255 code points.
 func ParseQuery(text string) (Query, error) {
 	if err := checkText("q", text); err != nil {
 		return Query{}, err

@@ -39,8 +39,7 @@ type SegmentSymbol struct {
 // store keeps no reference to its input and returns no reference to its data.
 // It ignores the ids and versions of records to insert.
 //
-// Methods return [ErrFolderNotFound], [ErrSymbolNotFound],
-// [ErrFolderNameTaken] and [ErrChanged] as documented. Any other error means
+// Methods return the errors that their comments name. Any other error means
 // that the store is unavailable, and that nothing was changed unless only the
 // response to a commit was lost. When ctx ends, methods promptly return an
 // error.

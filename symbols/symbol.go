@@ -25,12 +25,12 @@ type Symbol struct {
 
 // NewSymbol is a symbol to create.
 type NewSymbol struct {
-	Name string
-	Type string
-	Data string
-	Tags Tags
-	Meta string
-	By   int64 // see UpdatedBy of [Symbol]
+	Name string // up to 255 code points, not only white space
+	Type string // a MIME type of up to 255 code points
+	Data string // not empty
+	Tags Tags   // of [NewTags]
+	Meta string // of [ParseMeta], or empty
+	By   int64  // see UpdatedBy of [Symbol]
 }
 
 // Check returns an error that matches [ErrInvalid] for the first invalid field.

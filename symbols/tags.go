@@ -20,7 +20,7 @@ const (
 var tagEscapes, tagUnescapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`), strings.NewReplacer(`\\`, `\`, `\n`, "\n")
 
 // NewTags returns up to 32 different tags of 1 to 64 characters each, in the order given.
-// Otherwise the error is [ErrInvalid].
+// Otherwise the error matches [ErrInvalid].
 func NewTags(list ...string) (Tags, error) {
 	if len(list) > maxTags {
 		return Tags{}, invalid(fmt.Sprintf("tags must be at most %d", maxTags))

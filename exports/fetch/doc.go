@@ -38,11 +38,11 @@
 //
 // # Retry
 //
-// Only a 200 response without Content-Encoding is a file. Transient failures are
-// retried with exponential backoff, full jitter and Retry-After, at most 5
-// seconds each: connection errors, connections lost before the first byte, and
-// status 408, 429 and 5xx. A timeout between connect and first byte is not
-// retried. Status 404 and 410 are an [exports.ErrGone].
+// Only a 200 response, or a 206 to a Range, is a file. Its Content-Encoding is absent,
+// identity or aws-chunked. Transient failures are retried with exponential backoff, full
+// jitter and Retry-After, at most 5 seconds each: connection errors, connections lost
+// before the first byte, and status 408, 429 and 5xx. A timeout between connect and first
+// byte is not retried. Status 404 and 410 are an [exports.ErrGone].
 //
 // Requests use HTTP/1.1. Over HTTP/2, an origin could delay the requests to all others,
 // because net/http waits for some frames of a connection under locks that they share.

@@ -279,8 +279,8 @@ func ContentType(name string) string {
 	return typeByExtension[strings.ToLower(path.Ext(name))]
 }
 
-// Disposition returns a Content-Disposition (RFC 6266, section 4) with a clean file
-// name. Clients without support for filename* get the name with an underscore for
+// Disposition returns a Content-Disposition (RFC 6266, section 4) with a file name, which
+// must be clean. Clients without support for filename* get the name with an underscore for
 // each character that is not ASCII, and for each percent sign before two hexadecimal
 // digits, which some browsers decode (RFC 6266, appendix D).
 func Disposition(kind, name string) string {

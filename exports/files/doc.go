@@ -22,8 +22,8 @@
 // the same on each. On file systems without inodes and on Windows it is size and
 // modification time; a change that preserves both is not detected, and neither is one
 // through memory that a process has mapped. Timestamps have a limited resolution, so a file
-// has no Validator until two seconds after its change if the file system stores seconds.
-// Otherwise Open and Stat wait for up to 20 ms.
+// has no Validator until two seconds after its change if the file system has no inodes or
+// stores seconds. Otherwise Open and Stat wait for up to 20 ms.
 //
 // The Validator of a file in an [embed.FS] is the digest of its content, which each
 // Open and Stat reads. Other files without a modification time have no Validator.

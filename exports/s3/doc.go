@@ -7,11 +7,11 @@
 //	https://endpoint/bucket/key
 //	https://bucket.endpoint/key
 //
-// The URL may have the parameter versionId and no other, because others select
-// something else than the object, such as its access control list. The key is
-// percent-decoded: write # as %23, ? as %3F and % as %25. A plus sign stands for
-// itself. Keys with a segment "." or ".." are rejected, because gateways and
-// proxies may take them for another bucket or prefix.
+// With [Options.AllowVersions] the URL may have the parameter versionId. Others are
+// rejected, because they select something else than the object, such as its access
+// control list. The key is percent-decoded: write # as %23, ? as %3F and % as %25. A plus
+// sign stands for itself. Keys with a segment "." or ".." are rejected, because gateways
+// and proxies may take them for another bucket or prefix.
 //
 // Only objects of [Options.Buckets] are opened. Every client that may register
 // exports can download all of these, so name prefixes. Package fetch sends the

@@ -214,8 +214,8 @@ func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d
 // FenceState returns what the fence is worth on the server that the last fenced call
 // has used, by its synchronous_standby_names:
 //
-//   - "off": no commit waits for a standby. A failover can lose acknowledged writes and
-//     revocations.
+//   - "off": no commit waits for a standby, or the fence is [FenceNever]. A failover can
+//     lose acknowledged writes and revocations.
 //   - "partial": commits wait, but a standby can be promoted that has not confirmed all
 //     of them, as with ANY 1 (a, b).
 //   - "complete": all named standbys confirm each commit. With [FenceAlways], this is

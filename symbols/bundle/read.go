@@ -20,7 +20,7 @@ import (
 // Contents are the symbols of an archive.
 type Contents struct {
 	Files   []File
-	Ignored []FileNote // directories, documentation, and files that operating systems add
+	Ignored []FileNote // directories, documentation, hidden icons, and files that operating systems add
 	Skipped []FileNote // files that cannot be imported, with [Options.Skip]
 }
 
@@ -43,7 +43,7 @@ func (c *Contents) Symbols() []symbols.NewSymbol {
 // Read reads a bundle written by [Write], a draw.io library, an icon set in the JSON of
 // Iconify, a picture (SVG, PNG, JPEG, GIF or WebP), or a zip of any of the last three.
 // Each symbol passes [symbols.NewSymbol.Check]. A bundle may be empty, a plain zip
-// must have a symbol. Nil options are the defaults.
+// must have a symbol unless [Options.Skip] is set. Nil options are the defaults.
 //
 // The error matches [ErrInvalid] or [ErrTooLarge], or is that of ctx, which is checked for
 // each file of a zip. It is a [RejectedError] if some files cannot be imported.
