@@ -43,8 +43,10 @@ func fromJSON(text string) (Picture, bool) {
 		Type    string  `json:"type"`
 		Content *string `json:"content"`
 	}
-	// The decoder would remember all names to find repeated ones.
-	if err := json.Unmarshal([]byte(text), &object, jsontext.AllowDuplicateNames(true)); err != nil || object.Content == nil {
+	// The decoder would remember all names to find repeated ones, and reject the half of an
+	// emoji that JavaScript may leave at the end of a name.
+	err := json.Unmarshal([]byte(text), &object, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil || object.Content == nil {
 		return Picture{}, false
 	}
 	if hasDataScheme(strings.TrimLeft(*object.Content, " \t\r\n")) {

@@ -82,6 +82,7 @@ func TestFind(t *testing.T) {
 
 		{`{"name":"n","type":"image/png","content":"` + b64(pngImage) + `","width":1,"height":2,"extra":[{}]}`, "image/png", pngImage},
 		{` {"content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"name":"half of an emoji \ud83d","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
 		{`{"type":"","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
 		{`{"type":"Image/SVG+xml; charset=utf-8","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
 		{`{"type":"image/png","content":"` + b64(svg) + `"}`, "", ""},
