@@ -63,9 +63,10 @@ type Limits struct {
 	WrongKeys RateLimit
 
 	// StoreTimeout is how long a request may wait for a store before it fails with
-	// 503, 5 seconds by default. Each 16 MiB of an import's data extend it by as
-	// much. Deletions of folders, changes of several symbols, restores, and the revocation of
-	// raw keys have ten times as much. Key checks have the timeout of [keys.Options] instead.
+	// 503, 5 seconds by default. Each 16 MiB of an import extend it by as much, with 1 KiB
+	// for each symbol beside its data and meta. Deletions of folders, changes of several
+	// symbols, restores, and the revocation of raw keys have ten times as much. Key checks
+	// have the timeout of [keys.Options] instead.
 	StoreTimeout time.Duration
 
 	// IdleTimeout is how long the client of a download may make no progress, a

@@ -529,6 +529,29 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 	})
 }
 
+func (s slowStore) InsertSymbols(ctx context.Context, folderID int64, list []symbols.Symbol) ([]symbols.Symbol, error) {
+	time.Sleep(3 * time.Second)
+	return list, ctx.Err()
+}
+
+// TestStoreTimeout_ManyIcons imports an icon set whose icons are many and short.
+func TestStoreTimeout_ManyIcons(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(o *httpapi.Options) {
+			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))(t)
+			o.Limits.StoreTimeout = 2 * time.Second
+		})
+		must(h.options.Symbols.CreateFolder(t.Context(), "A"))(t)
+		var icons []string
+		for i := range 17_000 {
+			icons = append(icons, fmt.Sprintf(`"%d":{"body":"<g/>"}`, i))
+		}
+		set := `{"prefix":"many","icons":{` + strings.Join(icons, ",") + `}}`
+		is.New(t).Equal(serveOnce(httpapi.Handler(&h.options), "POST", "/symbol/folders/1/import", set, "x-api-key", h.rawKey).Code, http.StatusCreated)
+	})
+}
+
 // TestStoreTimeout_ManyRawKeys revokes as many raw keys as a request may have.
 func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 	t.Parallel()

@@ -151,7 +151,7 @@ func (e symbolEndpoints) createSymbols(c *call, list []symbols.NewSymbol) ([]sym
 	size := 0
 	for i := range list {
 		list[i].By = c.keyID
-		size += len(list[i].Data)
+		size += len(list[i].Data) + len(list[i].Meta) + symbols.PageOverhead
 	}
 	timeout := c.api.options.Limits.StoreTimeout * time.Duration(1+size/perTimeout)
 	ctx, cancel := context.WithTimeout(c.detached(), timeout)
