@@ -3,6 +3,7 @@ package symbols
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (s *Service) UpdateSymbols(ctx context.Context, ids []int64, fields BulkFie
 		return 0, err
 	}
 	n, err := s.store.UpdateSymbols(ctx, ids, Stamp{s.now(), fields.By}, fields.apply)
-	if err == ErrFolderNotFound && fields.FolderID != nil {
+	if errors.Is(err, ErrFolderNotFound) && fields.FolderID != nil {
 		err = &MissingError{ErrFolderNotFound, *fields.FolderID}
 	}
 	return n, storeError("update symbols", err)

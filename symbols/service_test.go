@@ -3,8 +3,10 @@ package symbols_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 
@@ -162,4 +164,35 @@ func TestService_WrapsStoreErrors(t *testing.T) {
 	_, err := newService(t, failingStore{}, nil).GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
+}
+
+// wrappingStore wraps the errors of a missing folder.
+type wrappingStore struct{ symbols.Store }
+
+func (s wrappingStore) UpdateSymbols(
+	ctx context.Context, ids []int64, stamp symbols.Stamp, change func(*symbols.SymbolInfo) error,
+) (int, error) {
+	n, err := s.Store.UpdateSymbols(ctx, ids, stamp, change)
+	return n, fmt.Errorf("folders: %w", err)
+}
+
+func (s wrappingStore) RestoreTrash(
+	ctx context.Context, id int64, oldest time.Time, stamp symbols.Stamp, target func(symbols.TrashEntry) (int64, error),
+) (symbols.Restored, error) {
+	restored, err := s.Store.RestoreTrash(ctx, id, oldest, stamp, target)
+	return restored, fmt.Errorf("trash: %w", err)
+}
+
+func TestService_AcceptsWrappedErrors(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newLibrary(t, wrappingStore{memory.New().Symbols()}, nil)
+	create(t, s, "a", "b")
+	is.NoErr(s.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	_, err := s.UpdateSymbols(t.Context(), []int64{2}, symbols.BulkFields{FolderID: new(int64(7))})
+	missing := new(symbols.MissingError)
+	is.True(errors.As(err, &missing) && missing.ID == 7)
+	is.NoErr(s.DeleteFolder(t.Context(), 1, symbols.Any, 0))
+	_, err = s.Restore(t.Context(), 1, nil, 0)
+	is.True(errors.Is(err, symbols.ErrFolderGone))
 }

@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -78,7 +79,7 @@ func (s *Service) Restore(ctx context.Context, id int64, folderID *int64, by int
 		}
 		return *folderID, nil
 	})
-	if err == ErrFolderNotFound && folderID == nil {
+	if errors.Is(err, ErrFolderNotFound) && folderID == nil {
 		err = ErrFolderGone
 	}
 	return restored, storeError("restore", err)
