@@ -188,6 +188,14 @@ func TestSize_AcceptsManyEqualsSigns(t *testing.T) {
 	}
 }
 
+func TestSize_RejectsEmptyWebP(t *testing.T) {
+	t.Parallel()
+	for size, accepted := range map[string]bool{"\x01\x00\x02\x00": true, "\x00\x00\x02\x00": false, "\x01\x00\x00\x40": false} {
+		_, _, err := picture.Size("image/webp", []byte("RIFF\x16\x00\x00\x00WEBPVP8 \x0a\x00\x00\x00\x00\x00\x00\x9d\x01\x2a"+size))
+		is.New(t).Equal(err == nil, accepted)
+	}
+}
+
 // TestFind_HostileXMLTakesLittleMemory has documents of some hundred KiB.
 func TestFind_HostileXMLTakesLittleMemory(t *testing.T) {
 	var entities strings.Builder

@@ -51,7 +51,10 @@ func webpSize(content []byte) (width, height float64, err error) {
 	switch string(content[12:16]) {
 	case "VP8 ":
 		const mask = 1<<14 - 1 // the rest is the scale
-		return float64(binary.LittleEndian.Uint16(content[26:]) & mask), float64(binary.LittleEndian.Uint16(content[28:]) & mask), nil
+		w, h := binary.LittleEndian.Uint16(content[26:])&mask, binary.LittleEndian.Uint16(content[28:])&mask
+		if w > 0 && h > 0 {
+			return float64(w), float64(h), nil
+		}
 	case "VP8L":
 		bits := binary.LittleEndian.Uint32(content[21:])
 		return float64(1 + bits&(1<<14-1)), float64(1 + bits>>14&(1<<14-1)), nil
