@@ -185,7 +185,8 @@ export function createActions(library, chosen, banner) {
 		}
 		if (left.length) {
 			const shown = left.slice(0, 20).map(({ file, reason }) => h("li", h("b", file), `: ${reason}`));
-			showProblem(banner, [h("strong", `Adding to ${to.name}: ${left.length} of ${pictures.length} left out`), h("ul", shown)]);
+			const failed = [...banner.querySelectorAll(".problem > :not(.button)")]; // uploads
+			showProblem(banner, [failed, h("strong", `Adding to ${to.name}: ${left.length} of ${pictures.length} left out`), h("ul", shown)]);
 		} else if (banner.isConnected && added.length) focusFirst("add-images");
 		for (const file of files.filter(isLibrary)) await importLibrary(to, file, library.reload);
 	}

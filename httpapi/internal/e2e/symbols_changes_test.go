@@ -233,6 +233,29 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 	s.is.Equal(len(s.symbolsIn(folder.ID)), 0)
 }
 
+// TestSymbols_FailedUploadAndFileLeftOut adds more files than one request has.
+func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, unprotected)
+	handler := s.handler()
+	var uploads atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2 {
+			http.Error(w, `{"message":"the disk is full"}`, http.StatusInternalServerError)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.folder("Valves")
+	b := openSymbols(s, "This folder is empty")
+	paths := []string{b.writeFile("notes.txt", []byte("text"))}
+	for i := range 210 {
+		paths = append(paths, b.writeFile(fmt.Sprintf("%03d.png", i), pngImage(1, 1)))
+	}
+	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, paths...)
+	b.waitText("1 of 211 left out", "1 of 2 failed", "the disk is full", "199 symbols")
+}
+
 // TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
 func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 	t.Parallel()
