@@ -10,10 +10,10 @@ const live = byId("live");
 export function announce(text, undo) {
 	let timer;
 	const close = () => toast.remove();
-	const wait = () => (timer = setTimeout(close, undo ? 12_000 : 7000));
 	const stop = () => clearTimeout(timer);
+	const wait = () => (stop(), timer = setTimeout(close, undo ? 12_000 : 7000));
 	const toast = h("div.toast", { onpointerenter: stop, onfocusin: stop, onpointerleave: wait, onfocusout: wait }, h("span", text),
-		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, undo).then((done) => done !== false && announce("Undone."), (error) => announce(error.message)).then(close) }),
+		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, () => undo().then((done) => done !== false && announce("Undone."), (error) => announce(error.message)).then(close)) }),
 		iconButton("close", "Dismiss", { onclick: close }));
 	live.append(toast);
 	if (live.children.length > 3) live.firstChild.remove();

@@ -111,6 +111,22 @@ func TestLate_EscapeTwice(t *testing.T) {
 	b.waitText("Key rotated")
 }
 
+// TestLate_UndoTwice clicks twice before the response.
+func TestLate_UndoTwice(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, func(r *http.Request) bool { return r.Method == "PATCH" }, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s.site, "1 symbol")
+	b.rename("Actions for Gate valve", "Rename…", "Mine")
+	b.waitText("Gate valve renamed.")
+	s.armed.Store(true)
+	eval[bool](b, `[1, 2].forEach(() => document.querySelector(".undo").click()) ?? true`)
+	<-s.reached
+	equal(b, `document.querySelector(".undo").ariaBusy + e2e.text().includes("Undone.")`, "truefalse")
+	s.send()
+	b.waitText("Undone.")
+}
+
 // TestLate_ListOfKeys changes keys while the list is reloaded.
 func TestLate_ListOfKeys(t *testing.T) {
 	t.Parallel()
