@@ -19,9 +19,10 @@ const tabs = Object.keys(screens).filter((name) => !tabOf[name]);
 // when the screen is opened.
 function largeScreen(root) {
 	let loaded;
+	let query = ""; // Firefox remembers the failure of a URL
 	const wait = () => fill(root, heading("Symbols", ""), skeleton("grid"));
 	const load = async () => {
-		const { symbolsScreen } = await import("./symbols.js");
+		const { symbolsScreen } = await import(`./symbols.js${query}`);
 		const focused = root.contains(document.activeElement);
 		fill(root);
 		const made = symbolsScreen(root);
@@ -34,6 +35,7 @@ function largeScreen(root) {
 			if (root.isConnected) open(...state);
 		} catch (error) {
 			loaded = undefined;
+			query = `?${Date.now()}`;
 			fill(root, heading("Symbols", ""), errorState(error, () => (wait(), open(...state))));
 		}
 	};
