@@ -82,7 +82,7 @@ export async function send(method, path, { key, body, headers, signal, progress,
 		if (keys[kind]) all[kinds[kind][2]] = keys[kind];
 	}
 	const content = body?.constructor === Object ? { json: body } : { body };
-	const writing = method !== "GET" && method !== "HEAD";
+	const writing = method !== "GET" && method !== "HEAD" && !path.endsWith("/check");
 	if (writing) writes.started++;
 	const { request } = progress ? connect((url, init) => upload(url, init, progress)) : plain;
 	try {

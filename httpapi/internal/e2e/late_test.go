@@ -150,6 +150,32 @@ func TestLate_ListOfKeys(t *testing.T) {
 	b.wait(`e2e.button("Activate ` + keyName + `")`)
 }
 
+// TestLate_ChecksOfExports reads the keys while exports are checked, which changes nothing.
+func TestLate_ChecksOfExports(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	handler := s.handler()
+	var lists atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/check") {
+			time.Sleep(100 * time.Millisecond)
+		} else if readsOf("/admin/api-keys")(r) {
+			lists.Add(1)
+			time.Sleep(500 * time.Millisecond)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	for i := range 200 {
+		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
+	}
+	b := openExportList(s)
+	b.click("Check all")
+	b.waitText("Checking:")
+	b.click("Keys")
+	b.waitText("1 key")
+	s.is.Equal(lists.Load(), int64(1))
+}
+
 // TestLate_ListOfExports sends the list after or during a removal.
 func TestLate_ListOfExports(t *testing.T) {
 	t.Parallel()
