@@ -151,7 +151,7 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 				h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, data.slice(0, 4000), data.length > 4000 && "…")),
 				h("footer", menuButton("More actions", "symbol-menu", copies), button("Download", { kind: "main", symbol: "down", onclick: () => saveSymbol(to).catch(fail) })));
 		} catch (error) {
-			fail(error);
+			if (symbol === to) fill(content, h("div.problem", errorContent(error)));
 		}
 	}
 

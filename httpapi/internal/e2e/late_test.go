@@ -15,6 +15,7 @@ import (
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/symbols"
 )
 
 // lateSite is a site that delays a response.
@@ -261,6 +262,25 @@ func TestLate_PageOfKey(t *testing.T) {
 	s.send()
 	b.waitText("ID 2")
 	equal(b, `document.getElementById("title").innerText`, "second")
+}
+
+// TestLate_SymbolGone opens a symbol that has gone, and the next one.
+func TestLate_SymbolGone(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, readsOf("/symbols/1"), unprotected)
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openSymbols(s.site, "2 symbols")
+	s.is.NoErr(s.Symbols.DeleteSymbol(t.Context(), 1, symbols.Any, 0))
+	s.armed.Store(true)
+	b.click("Gate valve")
+	<-s.reached
+	b.click("Next symbol")
+	b.waitText("40 × 20")
+	s.send()
+	equal(b, `e2e.text().includes("No such symbol.")`, false)
+	b.click("Previous symbol")
+	b.waitText("No such symbol.")
+	equal(b, `e2e.text().includes("40 × 20")`, false)
 }
 
 // TestLate_Symbol leaves the screen before the symbol of its URL is read.
