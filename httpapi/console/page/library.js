@@ -15,8 +15,9 @@ export const differ = (a, b) => ["name", "type", "folderId", "size"].some((name)
 
 // createLibrary returns a library without folders. api has call, send and pages, which
 // send requests, and writes, how many changing ones were started and finished. delay is
-// the time in milliseconds from a change by others to its request.
-export function createLibrary(api, delay = 400) {
+// the time in milliseconds from a change by others to its request. gone is called when the open
+// folder does not exist any more.
+export function createLibrary(api, delay = 400, gone = () => {}) {
 	const folders = state(); // by name; undefined until loaded
 	const place = state({}); // {folder} or {text}, whose symbols are shown
 	const symbols = state(); // of the place, by id; undefined until loaded
@@ -163,6 +164,7 @@ export function createLibrary(api, delay = 400) {
 		outdated.value = false;
 		const { folder, text } = place.value;
 		await open({ folder: folder && named(folder.id), text });
+		if (folder && !place.value.folder) gone();
 	}
 
 	// update changes a symbol, and shows and returns it.

@@ -13,7 +13,7 @@ import { button, emptyState, errorState, focusFirst, heading, iconButton, menuBu
 const pause = 120; // ms between the last letter of a search and its request
 
 export function symbolsScreen(root) {
-	const library = createLibrary({ call, send, pages, writes });
+	const library = createLibrary({ call, send, pages, writes }, undefined, () => root.isConnected && openFragment());
 	const { folders, place, symbols, found, filter, more, outdated } = library;
 	const banner = h("div");
 	const chosen = selection("symbol", () => {

@@ -304,6 +304,21 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 	}
 }
 
+// TestSymbols_FolderIsDeletedElsewhere changes a symbol of a folder that has gone.
+func TestSymbols_FolderIsDeletedElsewhere(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	valves, _ := s.folder("Valves", "Gate valve"), s.folder("Pumps")
+	b := openTab(t, fmt.Sprintf("%s#/symbols/%d", s.url, valves.ID))
+	b.waitText("1 symbol")
+	s.is.NoErr(s.Symbols.DeleteFolder(t.Context(), valves.ID, symbols.Any, 0))
+	b.rename("Actions for Gate valve", "Rename…", "Mine")
+	b.waitText("No such symbol.")
+	b.click("Cancel")
+	b.waitText("There is no folder 1")
+	equal(b, `document.querySelectorAll(".tile").length`, 0)
+}
+
 // TestSymbols_DoNotRunScripts has symbols with scripts in every place.
 func TestSymbols_DoNotRunScripts(t *testing.T) {
 	t.Parallel()
