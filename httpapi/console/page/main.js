@@ -84,9 +84,8 @@ function show(from) {
 access.ask = openAccess;
 access.changed = (load) => {
 	for (const mark of document.querySelectorAll(".in-use")) mark.hidden = !access.get(mark.dataset.kind);
-	if (!load) return;
 	for (const one of built.values()) one.stale = true;
-	show();
+	if (load) show();
 };
 
 // Keyboard shortcuts can be switched off (WCAG 2.2, 2.1.4).

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
 	"example.com/canvasback/keys"
 )
@@ -203,6 +204,27 @@ func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 	b.waitText("The key has not been copied")
 	b.typeKeys(kb.Escape)
 	b.wait(`!document.querySelector("dialog")`)
+}
+
+// TestKeys_NewKeyOfAnotherTenant uses a new key after another one has shown its symbols.
+func TestKeys_NewKeyOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, func(o *httpapi.Options) { o.Tenant = httpapi.TenantOfOwner })
+	first := s.createKey("first", keys.Fields{Owner: new("a")})
+	for _, owner := range []string{"a", "b"} {
+		_, err := s.Symbols.Tenant(owner).CreateFolder(t.Context(), "Folder of "+owner)
+		s.is.NoErr(err)
+	}
+	s.createKey("second", keys.Fields{Owner: new("b")})
+	b := openKeys(s)
+	b.clickNode(`document.getElementById("access")`)
+	b.enterInDialog("Client key", string(first.Raw))
+	b.click("Symbols")
+	b.waitText("Folder of a")
+	b.click("Keys")
+	time.Sleep(500 * time.Millisecond) // a list that is read again closes menus
+	b.click("More for second", "Rotate…", "Rotate key", "Use it in this console", "Done", "Symbols")
+	b.waitText("Folder of b")
 }
 
 func TestKeys_StoreInTabIsOptional(t *testing.T) {
