@@ -4,7 +4,7 @@ import { fill, h, timeNode } from "./dom.js";
 import { isRejected, loadFailed } from "./keyforms.js";
 import { pagedTable } from "./paged.js";
 import { byName, bytes, curl, plural } from "./text.js";
-import { announce, button, codeBlock, each, emptyState, errorContent, field, form, formDialog, heading, menuButton, options, recordRow, runOnce, searchField, showLoadProblem, showProblem, table } from "./ui.js";
+import { announce, button, codeBlock, each, emptyState, endLoadProblem, errorContent, field, form, formDialog, heading, menuButton, options, recordRow, runOnce, searchField, showLoadProblem, showProblem, table } from "./ui.js";
 
 const path = "viewer/exports/";
 const limit = 1000; // exports of one request
@@ -180,6 +180,7 @@ function registered({ select, download, register }) {
 		const { signal } = searching;
 		try {
 			await page(`?limit=${limit}&q=${encodeURIComponent(search.value)}`, true);
+			endLoadProblem(banner);
 			render();
 		} catch (error) {
 			if (signal.aborted) return;

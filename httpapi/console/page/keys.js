@@ -5,7 +5,7 @@ import { createKey, expiryField, isRejected, loadFailed, ownerField, permissions
 import { ownerLink } from "./keypage.js";
 import { pagedTable } from "./paged.js";
 import { byName, date, plural } from "./text.js";
-import { announce, button, emptyState, formDialog, heading, iconButton, inParts, menuButton, options, recordRow, runOnce, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
+import { announce, button, emptyState, endLoadProblem, formDialog, heading, iconButton, inParts, menuButton, options, recordRow, runOnce, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
 import { sparkline } from "./usage.js";
 
 const unconfirmed = 20; // active keys that are deactivated without a question
@@ -100,6 +100,7 @@ export function keysScreen(root) {
 			if (finished !== writes.finished) return load(); // it may be from before the change
 			keys = latest;
 			complete = true;
+			endLoadProblem(banner);
 			render();
 			const all = [...new Set(keys.map((key) => key.owner))].filter(Boolean).sort(byName);
 			fill(owners, all.slice(0, 1000).map((value) => h("option", { value })));

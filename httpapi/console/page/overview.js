@@ -4,7 +4,7 @@ import { isRejected, loadFailed } from "./keyforms.js";
 import { keyCounts } from "./keypage.js";
 import { allKeys, filters } from "./keys.js";
 import { plural } from "./text.js";
-import { button, copyText, errorContent, heading, iconButton, showLoadProblem, table } from "./ui.js";
+import { button, copyText, endLoadProblem, errorContent, heading, iconButton, showLoadProblem, table } from "./ui.js";
 import { usage } from "./usage.js";
 
 const counted = 1000; // records at most
@@ -85,6 +85,7 @@ export function overviewScreen(root) {
 		const states = Object.entries(filters).map(([id, [text, matches]]) => [id, text, list.filter(matches).length]);
 		const used = list.filter((key) => key.useCount).sort((a, b) => b.useCount - a.useCount).slice(0, 5);
 		complete = true;
+		endLoadProblem(banner);
 		fill(body, h("section.card.uses-of-all", h("h2", "Requests"), usage("admin/usage")), h("div.columns",
 			h("section.card", h("h2", "Keys by status"), h("ul.counts", states.map(([id, text, n]) => h("li", h("a", { href: `#/keys/${id}` }, h("span", text), h("b", n.toLocaleString("en"))))))),
 			h("section.card", h("h2", "Most used keys"), keyCounts(used))));

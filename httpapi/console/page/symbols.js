@@ -8,7 +8,7 @@ import { grounds, openSymbol } from "./symbol.js";
 import { plural } from "./text.js";
 import { createTiles } from "./tiles.js";
 import { openTrash } from "./trash.js";
-import { button, emptyState, errorState, focusFirst, heading, iconButton, menuButton, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
+import { button, emptyState, endLoadProblem, errorState, focusFirst, heading, iconButton, menuButton, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
 
 const pause = 120; // ms between the last letter of a search and its request
 
@@ -188,6 +188,7 @@ export function symbolsScreen(root) {
 		if (!folder && !text) return fill(body, named ? unknownFolder(id) : emptyState("folder", "No folders yet", "Create a folder and drop drawings into it.", newFolder("main")));
 		try {
 			await opening;
+			endLoadProblem(banner);
 		} catch (error) {
 			if (again && !isRejected(error)) return reloadFailed(error);
 			symbols.value = undefined;

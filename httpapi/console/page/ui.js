@@ -388,10 +388,16 @@ export function showProblem(banner, content, after = "title") {
 }
 
 // showLoadProblem shows that a list could not be loaded again. What is shown stays.
-export const showLoadProblem = (banner, error, retry) => showProblem(banner, [errorContent(error), button("Retry", { kind: "small", symbol: "reload", onclick() {
-	fill(banner);
-	retry();
-} })]);
+export function showLoadProblem(banner, error, retry) {
+	showProblem(banner, [errorContent(error), button("Retry", { kind: "small", symbol: "reload", onclick() {
+		fill(banner);
+		retry();
+	} })]);
+	banner.firstChild.classList.add("load");
+}
+
+// endLoadProblem is called when the list has been loaded again.
+export const endLoadProblem = (banner) => banner.querySelector(".load")?.remove();
 
 // showProgress shows a progress bar and a cancel button in a banner, or in the open dialog,
 // which covers it. The caller removes the panel.

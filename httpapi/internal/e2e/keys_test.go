@@ -358,4 +358,7 @@ func TestKeys_OrderAfterFailedReload(t *testing.T) {
 	b.waitText("Retry")
 	b.fill("Search by name, owner, id or scope", "a")
 	b.wait(`[...document.querySelectorAll("tbody a.name")].map((node) => node.innerText).join() === "alpha,apitest,delta"`)
+	on.Store(false)
+	b.click("Reload")
+	b.waitNoText("Retry")
 }
