@@ -43,6 +43,7 @@ export function exportsScreen(root) {
 		download(source) {
 			list.value = source;
 			render();
+			go.removeAttribute("aria-busy"); // with another file
 			main.requestSubmit();
 		},
 	});

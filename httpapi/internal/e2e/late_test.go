@@ -214,6 +214,26 @@ func TestLate_ListOfExports(t *testing.T) {
 	}
 }
 
+// TestLate_Downloads downloads a file while the link of another one is made.
+func TestLate_Downloads(t *testing.T) {
+	t.Parallel()
+	s := startLateSite(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/links") })
+	s.RegisterExport(t, "first", "first.pdf", "1")
+	s.RegisterExport(t, "second", "second.pdf", "2")
+	b := openTab(t, s.url+"#/exports")
+	b.enterBothKeys(s.site)
+	download := func(source string) {
+		b.click("More for " + source)
+		b.clickNode(`[...document.querySelectorAll("[role=menuitem]")].find((one) => one.innerText === "Download")`)
+	}
+	s.armed.Store(true)
+	download("first")
+	<-s.reached
+	download("second")
+	s.send()
+	s.is.Equal(string(b.downloaded("second.pdf"))+string(b.downloaded("first.pdf")), "21")
+}
+
 // TestLate_PageOfExports loads a page for two actions. Chromium sends the second request once
 // the first has its response.
 func TestLate_PageOfExports(t *testing.T) {
