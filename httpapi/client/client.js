@@ -97,7 +97,7 @@ export function createClient({
 			if (value) credential.put(value, url, init.headers);
 			const response = await exchange(url, init);
 			if (response.ok) return response;
-			const error = await errorOf(response);
+			const error = await errorOf(response, signal);
 			if (credential.renewable && !rejected && [401, 403].includes(error.status)) {
 				rejected = value;
 				continue;
@@ -346,9 +346,9 @@ function withQuery(path, parameters) {
 	return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
-async function errorOf(response) {
+async function errorOf(response, signal) {
 	const { status, headers } = response;
-	const body = (await response.json().catch(() => null)) ?? {};
+	const body = (await response.json().catch(() => signal?.throwIfAborted())) ?? {};
 	return new CanvasbackError(body.message ?? `The response has status ${status}`, {
 		status,
 		code: body.code ?? null,

@@ -355,6 +355,15 @@ test("a partial response is not kept as the complete one", async (t) => {
 	assert.equal(await (await client.request("GET", "file")).text(), "0123456789");
 });
 
+test("an abort while the body of an error is read is an abort", async (t) => {
+	const stop = new AbortController();
+	const { baseUrl } = await serve(t, () => ({ status: 500, stream: (response) => {
+		response.write("{");
+		setTimeout(() => stop.abort(), 50);
+	} }));
+	await assert.rejects(createClient({ baseUrl }).listFolders({ signal: stop.signal }), { name: "AbortError" });
+});
+
 test("an aborted call leaves no unhandled rejection", () => {
 	const script = `
 		import { createClient } from ${JSON.stringify(new URL("./client.js", import.meta.url).href)};
