@@ -306,7 +306,7 @@ export async function each(banner, title, list, action, width = 6) {
 			} catch (error) {
 				if (signal.aborted) return;
 				failed.push(h("li", h("b", one.name), `: ${error.message}`));
-				lost = [0, 401, 403].includes(error.status);
+				lost ||= [0, 401, 403].includes(error.status);
 			}
 		}
 	};

@@ -2,6 +2,9 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,6 +105,31 @@ func TestExportList_ChecksAndRemoves(t *testing.T) {
 
 // TestExportList_BrokenFilesAreFoundAndChanged checks a list, and gives the one export
 // whose file is gone another file.
+// TestExportList_ChecksEndWithTheKey gets a 401 for one of the six checks that run at once.
+func TestExportList_ChecksEndWithTheKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	handler := s.handler()
+	var checks atomic.Int64
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/check") {
+			handler.ServeHTTP(w, r)
+		} else if checks.Add(1) == 1 {
+			http.Error(w, `{"message":"unknown key"}`, http.StatusUnauthorized)
+		} else {
+			time.Sleep(300 * time.Millisecond)
+			http.Error(w, `{"message":"broken"}`, http.StatusInternalServerError)
+		}
+	}))
+	for i := range 30 {
+		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
+	}
+	b := openExportList(s)
+	b.click("Check all")
+	b.waitText("6 of 30 failed", "24 more skipped")
+	s.is.Equal(checks.Load(), int64(6))
+}
+
 func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
