@@ -36,7 +36,7 @@ const tagsIn = (node) => listOf(node.querySelector("textarea").value);
 export function createActions(library, chosen, banner) {
 	const { call, send, named } = library;
 	const place = () => library.place.value;
-	const showError = (error) => showProblem(banner, errorContent(error));
+	const showError = (error) => (document.querySelector("dialog") ? announce(error.message) : showProblem(banner, errorContent(error))); // it covers the banner
 	const selected = () => [...(library.symbols.value ?? new Map()).values()].filter(({ id }) => chosen.ids.has(id));
 
 	// attempt runs an action without a dialog of its own.

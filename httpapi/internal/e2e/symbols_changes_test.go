@@ -129,6 +129,18 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	b.wait(`navigator.clipboard.readText().then((text) => text.startsWith("data:image/svg+xml;base64,"))`)
 }
 
+// TestSymbols_BrokenPictureOnOpenSymbol drops a file on a dialog, which covers the list.
+func TestSymbols_BrokenPictureOnOpenSymbol(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s, "1 symbol")
+	b.click("Gate valve")
+	b.waitText("40 × 20")
+	b.dropFiles(`document.querySelector("dialog .preview")`, b.writeFile("broken.png", []byte("text")))
+	b.wait(`document.querySelector("dialog")?.innerText.includes("The browser cannot decode the image.")`)
+}
+
 func TestSymbols_TagsAreChanged(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, unprotected)
