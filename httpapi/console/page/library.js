@@ -86,7 +86,7 @@ export function createLibrary(api, delay = 400, gone = () => {}) {
 			if (signal.aborted) return;
 			for (const one of page.records) latest.set(one.id, known(one));
 			if (again && target.folder && page.more) continue;
-			if (again && finished !== api.writes.finished) return read(target, signal, again); // it may be from before the change
+			if ((again || !symbols.value) && finished !== api.writes.finished) return read(target, signal, again); // it may be from before the change
 			symbols.value = new Map([...(again ? [] : symbols.value ?? []), ...latest]);
 			again = false;
 			latest.clear(); // what is shown may change before the next page
@@ -178,8 +178,10 @@ export function createLibrary(api, delay = 400, gone = () => {}) {
 		return changed;
 	}
 
-	// show adds or replaces symbols that belong to the place, and removes the others.
+	// show adds or replaces symbols that belong to the place, and removes the others. Those
+	// of a place that is being opened are read again.
 	function show(...list) {
+		if (!symbols.value) return;
 		const all = new Map(symbols.value);
 		const { folder } = place.value;
 		for (const one of list) {
@@ -190,6 +192,7 @@ export function createLibrary(api, delay = 400, gone = () => {}) {
 	}
 
 	function drop(list) {
+		if (!symbols.value) return;
 		const all = new Map(symbols.value);
 		for (const { id } of list) all.delete(id);
 		symbols.value = all;

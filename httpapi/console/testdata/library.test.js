@@ -134,6 +134,27 @@ test("changes of this page while a folder is read stay", async () => {
 	assert.deepEqual(names(library.symbols), ["Slide", "Check"]);
 });
 
+test("a change of this page before a folder is read is not all of it", async () => {
+	const { api, library } = await openValves();
+	const { pages } = api;
+	let go;
+	const gate = new Promise((resolve) => (go = resolve));
+	api.pages = async function* (path) {
+		const list = [];
+		for await (const page of pages(path)) list.push(page); // before the change
+		await gate;
+		yield* list;
+	};
+	api.symbols[1].folderId = 2;
+	const gateValve = library.symbols.value.get(1);
+	const opening = library.open({ folder: library.named(2), text: "" });
+	await library.update(gateValve, { folderId: 2 });
+	assert.equal(library.symbols.value, undefined);
+	go();
+	await opening;
+	assert.deepEqual(names(library.symbols), ["Gate", "Ball"]);
+});
+
 test("records that have not changed stay", async () => {
 	const { api, library } = await openValves();
 	const [gate, ball] = library.found.value;
