@@ -5,7 +5,7 @@ import { createKey, expiryField, isRejected, loadFailed, ownerField, permissions
 import { ownerLink } from "./keypage.js";
 import { pagedTable } from "./paged.js";
 import { byName, date, plural } from "./text.js";
-import { announce, button, emptyState, endLoadProblem, formDialog, heading, iconButton, inParts, menuButton, options, recordRow, runOnce, searchField, selection, showLoadProblem, skeleton } from "./ui.js";
+import { announce, button, emptyState, endLoadProblem, errorContent, formDialog, heading, iconButton, inParts, menuButton, options, recordRow, runOnce, searchField, selection, showLoadProblem, showProblem, skeleton } from "./ui.js";
 import { sparkline } from "./usage.js";
 
 const unconfirmed = 20; // active keys that are deactivated without a question
@@ -70,12 +70,13 @@ export function keysScreen(root) {
 	const body = h("div");
 	const table = pagedTable("Client keys", ["Key", "Status", "Expires", "Last used", ""], row, turned);
 	const chosen = selection("key", renderSelection);
+	const attempt = (run) => run.catch((error) => showProblem(banner, errorContent(error)));
 	chosen.offer([
 		button("Select all", { kind: "small", onclick: () => chosen.set(found.map(({ id }) => id)) }),
-		button("Activate", { kind: "small", onclick: () => activateAll(true) }),
-		button("Deactivate", { kind: "small", onclick: () => activateAll(false) }),
+		button("Activate", { kind: "small", onclick: () => attempt(activateAll(true)) }),
+		button("Deactivate", { kind: "small", onclick: () => attempt(activateAll(false)) }),
 		button("Change…", { kind: "small", onclick: changeSelected }),
-		button("Delete…", { kind: "small", onclick: removeAll }),
+		button("Delete…", { kind: "small", onclick: () => attempt(removeAll()) }),
 	]);
 	const actions = createKeyActions({ banner, replaced: replace, removed: (key) => dropAll([key]), neighbor });
 	root.append(heading("Client keys", summary, tools), toolbar, chosen.node, banner, body);
@@ -206,8 +207,7 @@ export function keysScreen(root) {
 	// changeAll changes fields of keys and offers to undo that.
 	async function changeAll(list, fields, title, text) {
 		const before = Map.groupBy(list, (key) => JSON.stringify(valuesOf(key, fields)));
-		const done = new Set(await many(title, list, "PATCH", "", fields));
-		await load();
+		const done = new Set(await many(title, list, "PATCH", "", fields).finally(load));
 		if (!done.size) return;
 		announce(`${plural(done.size, "key")} ${text}.`, async () => {
 			for (const [values, group] of before) await many("Undoing", group.filter((key) => done.has(key)), "PATCH", "", JSON.parse(values));

@@ -320,14 +320,21 @@ export async function each(banner, title, list, action, width = 6) {
 const atOnce = 1000; // records that one request changes
 
 // inParts runs a request with the ids of each thousand records, which changes all of
-// them or none. It returns the changed ones.
+// them or none. It returns the changed ones. It throws the error of the only request.
 export async function inParts(banner, title, list, run) {
 	const parts = Array.from({ length: Math.ceil(list.length / atOnce) }, (_, i) => list.slice(i * atOnce, (i + 1) * atOnce));
 	const named = parts.map((part) => ({ name: `${part[0].name} and ${part.length - 1} more`, part }));
+	let last; // error
 	const done = await each(banner, title, named, async ({ part }) => {
-		await run(part.map(({ id }) => id));
+		await run(part.map(({ id }) => id)).catch((error) => {
+			throw last = error;
+		});
 		return part;
 	}, 1);
+	if (parts.length === 1 && !done.length && banner.firstChild) { // not canceled
+		fill(banner);
+		throw last;
+	}
 	return done.flat();
 }
 

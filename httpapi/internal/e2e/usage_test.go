@@ -103,6 +103,16 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	s.is.Equal(all(func(key keys.Key) bool { return key.Owner == "team-9" }), 24)
 	s.is.Equal(changes(), 3)
 
+	b.clickSelection("Change…") // an error keeps what is entered
+	b.clickNode(`e2e.field("Scopes")`)
+	b.clickNode(`e2e.field("Everything")`)
+	b.fill("Other scopes", "x x")
+	b.clickNode(`document.querySelector("dialog footer .main")`)
+	b.wait(`document.querySelector("dialog .problem:not([hidden])")?.innerText.includes("must not be repeated")`)
+	equal(b, `e2e.field("Other scopes").value`, "x x")
+	b.click("Cancel")
+	b.wait(`!document.querySelector("dialog")`)
+
 	b.fill("Search by name, owner, id or scope", "viewer 2")
 	b.waitText("24 keys selected, 19 of them not in this list")
 }
