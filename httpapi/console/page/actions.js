@@ -55,7 +55,7 @@ export function createActions(library, chosen, banner) {
 		const change = editor(symbol, library.update);
 		return formDialog({ title: "Rename symbol", submit: "Rename", async run(name) {
 			const renamed = await change({ name });
-			offerUndo(`${symbol.name} renamed.`, renamed, { name: symbol.name });
+			offerUndo(`${symbol.name} renamed.`, renamed, { name: change.seen.name });
 		} }, nameField(symbol.name));
 	}
 
@@ -76,7 +76,7 @@ export function createActions(library, chosen, banner) {
 		const edited = tagsField("Tags", tags);
 		await formDialog({ title: `Tags of ${symbol.name}`, submit: "Save", async run() {
 			const changed = await change({ tags: tagsIn(edited) });
-			offerUndo(`Tags of ${symbol.name} changed.`, changed, { tags });
+			offerUndo(`Tags of ${symbol.name} changed.`, changed, { tags: change.seen.tags });
 		} }, edited);
 	});
 
@@ -104,6 +104,7 @@ export function createActions(library, chosen, banner) {
 		const others = list.filter(({ folderId }) => folderId !== to);
 		const one = others.length === 1 && editor(others[0], library.update);
 		const done = one ? [await one({ folderId: to })] : await apply(others, to);
+		if (one) back.set(one.seen.id, one.seen.folderId);
 		if (!done.length) return;
 		announce(`${nameOf(done)} moved to ${named(to).name}.`, async () => {
 			for (const [folderId, group] of Map.groupBy(done, ({ id }) => back.get(id))) await apply(group, folderId);
@@ -150,7 +151,7 @@ export function createActions(library, chosen, banner) {
 			after: neighbor(list),
 			async run() {
 				if (single) await change();
-				const done = single ? list : await deleteAll("Deleting", list);
+				const done = single ? [change.seen] : await deleteAll("Deleting", list);
 				library.drop(done);
 				if (!done.length) return;
 				announce(`${nameOf(done)} deleted.`, () => undelete(...done).then(library.refresh));
@@ -202,7 +203,7 @@ export function createActions(library, chosen, banner) {
 		return formDialog({ title: "Rename folder", submit: "Rename", async run(name) {
 			const renamed = await change({ name });
 			const back = editor(renamed, library.updateFolder);
-			announce(`${folder.name} renamed.`, () => settled(() => back({ name: folder.name })));
+			announce(`${folder.name} renamed.`, () => settled(() => back({ name: change.seen.name })));
 		} }, nameField(folder.name, "Unique among folders."));
 	}
 
@@ -214,7 +215,7 @@ export function createActions(library, chosen, banner) {
 		const text = all ? toTrash : `The folder is empty. ${toTrash}`;
 		const deleted = await formDialog({ title: `Delete ${folder.name}?`, submit: `Delete folder${all}`, danger: true, run: () => change() }, h("p", text));
 		if (deleted) announce(`${folder.name} deleted.`, async () => {
-			await undelete(folder);
+			await undelete(change.seen);
 			await library.load();
 			location.hash = `#/symbols/${folder.id}`;
 		});

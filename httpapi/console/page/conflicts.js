@@ -27,15 +27,16 @@ export async function unlessChanged(seen, { stored, isChanged, values, request }
 }
 
 // editor returns a function that changes a record with change(seen, body): if it is
-// still as seen or, after a conflict, as that has told.
+// still as seen or, after a conflict, as that has told. Its property seen is that record.
 export function editor(record, change) {
-	let seen = record;
-	return async (body) => {
+	const edit = async (body) => {
 		try {
-			return await change(seen, body);
+			return await change(edit.seen, body);
 		} catch (error) {
-			seen = error.now ?? seen;
+			edit.seen = error.now ?? edit.seen;
 			throw error;
 		}
 	};
+	edit.seen = record;
+	return edit;
 }

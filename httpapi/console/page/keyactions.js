@@ -67,7 +67,7 @@ export function createKeyActions({ banner, replaced, removed, neighbor = () => "
 		return async (fields) => {
 			const changed = await change(fields);
 			const back = editor(changed, update);
-			announce(changeText(changed, fields), () => settled(() => back(valuesOf(key, fields))));
+			announce(changeText(changed, fields), () => settled(() => back(valuesOf(change.seen, fields))));
 		};
 	}
 

@@ -193,12 +193,13 @@ export async function replacePicture(symbol, file, { run, add }) {
 	if (!imageType.test(type)) throw new Error(`${file.name} is not an image.`);
 	const blob = new Blob([file], { type });
 	const size = await imageSize(blob);
-	const [before, image, url] = [await get(symbol), await imageOf(symbol), await dataURL(blob)];
+	const [image, url] = [await imageOf(symbol), await dataURL(blob)];
 	const apart = h("input", { type: "checkbox" });
-	return formDialog({ title: `Replace the picture of ${symbol.name}?`, submit: "Replace", run: () => (apart.checked ? add(file) : run(
-		{ type, data: dataLike(before.data, { type, url, size }) },
-		{ type: before.type, data: before.data },
-	)) },
+	return formDialog({ title: `Replace the picture of ${symbol.name}?`, submit: "Replace", async run() {
+		if (apart.checked) return add(file);
+		const before = await get(symbol);
+		return run({ type, data: dataLike(before.data, { type, url, size }) }, { type: before.type, data: before.data });
+	} },
 	h("div.before-after",
 		h("figure", h("div.preview", image ? picture(image.blob, "The current picture") : "No picture"), h("figcaption.hint", "Now")),
 		h("figure", h("div.preview", picture(blob, "The new picture")), h("figcaption.hint", file.name))),

@@ -177,6 +177,7 @@ test("a conflict tells theirs and mine, and the second attempt is meant", async 
 	await change({ name: "Mine" });
 	assert.equal(api.symbols[0].name, "Mine");
 	assert.equal(library.symbols.value.get(1).name, "Mine");
+	assert.equal(change.seen.name, "Third"); // to take the change back
 });
 
 test("a rename does not undo a move, and a change of a picture nothing of the same size", async () => {

@@ -319,6 +319,33 @@ func TestSymbols_FolderIsDeletedElsewhere(t *testing.T) {
 	equal(b, `document.querySelectorAll(".tile").length`, 0)
 }
 
+// TestSymbols_UndoAfterConflict takes back changes that have replaced those of someone else.
+func TestSymbols_UndoAfterConflict(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	folder := s.folder("Valves", "Gate valve")
+	rename := func(name string) {
+		_, err := s.Symbols.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
+		s.is.NoErr(err)
+	}
+	b := openSymbols(s, "1 symbol")
+	undo := func(theirs string) {
+		t.Helper()
+		b.waitText("Changed by someone else")
+		b.click("Use mine", "Undo")
+		b.waitText("Undone.", "1 symbol")
+		s.is.Equal(s.symbolsIn(folder.ID)[0].Name, theirs)
+		b.click("Dismiss")
+		b.waitNoText("Undone.")
+	}
+	rename("Theirs")
+	b.rename("Actions for Gate valve", "Rename…", "Mine")
+	undo("Theirs")
+	rename("Theirs again")
+	b.click("Actions for Theirs", "Delete…", "Delete symbol")
+	undo("Theirs again")
+}
+
 // TestSymbols_DoNotRunScripts has symbols with scripts in every place.
 func TestSymbols_DoNotRunScripts(t *testing.T) {
 	t.Parallel()
