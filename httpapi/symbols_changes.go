@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"example.com/canvasback/httpapi/internal/stream"
@@ -86,7 +87,9 @@ func (e symbolEndpoints) streamChanges(c *call) error {
 func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error {
 	stop := make(chan struct{})
 	defer close(stop)
-	ended := c.watchStream(stop)
+	var interrupt sync.Once
+	defer interrupt.Do(func() {}) // net/http panics if the response has ended
+	ended := c.watchStream(stop, &interrupt)
 	comments := time.NewTicker(commentInterval)
 	defer comments.Stop()
 	for {
@@ -119,8 +122,8 @@ func endStream(out *stream.Writer) error {
 }
 
 // watchStream returns a channel that is closed when the key or page token of the request is
-// no longer accepted, or the server shuts down. A write that blocks then is interrupted.
-func (c *call) watchStream(stop <-chan struct{}) <-chan struct{} {
+// no longer accepted, or the server shuts down. A write that blocks then is interrupted, once.
+func (c *call) watchStream(stop <-chan struct{}, interrupt *sync.Once) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		checks := time.NewTicker(keyCheckInterval)
@@ -138,7 +141,7 @@ func (c *call) watchStream(stop <-chan struct{}) <-chan struct{} {
 		close(ended)
 		select {
 		case <-time.After(keyCheckInterval):
-			stream.Interrupt(&c.w, c.r)
+			interrupt.Do(func() { stream.Interrupt(&c.w, c.r) })
 		case <-stop:
 		}
 	}()

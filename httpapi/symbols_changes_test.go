@@ -2,14 +2,17 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -373,4 +376,43 @@ func follow(t *testing.T, h *harness, random *rand.Rand, done <-chan struct{}) {
 	if len(known) != 6 {
 		t.Errorf("the reader knows %d lists", len(known))
 	}
+}
+
+// slowWriter is a ResponseWriter whose second Write, and the interruption of that, are slow.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	writes      int
+	interrupted atomic.Bool
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.writes++; w.writes > 1 {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return len(p), nil
+}
+
+func (w *slowWriter) SetWriteDeadline(deadline time.Time) error {
+	if deadline.Before(time.Now()) && !deadline.IsZero() {
+		time.Sleep(300 * time.Millisecond)
+		w.interrupted.Store(true)
+	}
+	return nil
+}
+
+// TestChanges_InterruptsNoEndedResponse has a stream whose last event is about to be interrupted
+// when it has been written. Over HTTP/2 an interruption after the end would end the process.
+func TestChanges_InterruptsNoEndedResponse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	deleted := time.AfterFunc(100*time.Millisecond, func() { h.options.Keys.Delete(context.Background(), 1) })
+	defer deleted.Stop()
+	request := httptest.NewRequest("GET", "/symbol/changes", http.NoBody)
+	request.Header.Set("x-api-key", h.rawKey)
+	w := &slowWriter{ResponseRecorder: httptest.NewRecorder()}
+	httpapi.Handler(&h.options).ServeHTTP(w, request)
+	before := w.interrupted.Load()
+	time.Sleep(400 * time.Millisecond)
+	is.Equal(w.interrupted.Load(), before)
 }
