@@ -106,10 +106,12 @@ func (c *call) checkClientKey(scopes []string, last func(*keys.Key) error) error
 }
 
 // checkAfterWait returns an error if a request has waited longer than a second, such as for
-// its body, and its key was revoked meanwhile.
+// its body, and its key was revoked meanwhile: that of another request, unless the tenant of
+// the key has changed.
 func (c *call) checkAfterWait() error {
 	if time.Since(c.start) > time.Second && !c.accepts() {
-		return keys.ErrUnknown
+		skipUse := func(*keys.Key) error { return keys.SkipUse }
+		return cmp.Or(c.checkClientKey(c.scopes, skipUse), keys.ErrUnknown)
 	}
 	return nil
 }

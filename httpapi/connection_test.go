@@ -382,18 +382,28 @@ func TestDrain_WithoutDeadlines(t *testing.T) {
 	is.Equal(response.StatusCode, 401)
 }
 
-// TestBody_ArrivesAfterRevocation deletes a key while the body of its request arrives.
+// TestBody_ArrivesAfterRevocation revokes a key while the body of its request arrives.
 func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
-	conn := must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(t)
-	defer conn.Close()
 	const body = `{"name":"after revocation"}`
-	fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body[:5])
+	conns := make([]net.Conn, 3)
+	for i := range conns {
+		conns[i] = must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(t)
+		defer conns[i].Close()
+		fmt.Fprintf(conns[i], "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body[:5])
+	}
 	time.Sleep(1100 * time.Millisecond)
-	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
-	fmt.Fprint(conn, body[5:])
-	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
-	is.Equal(response.StatusCode, 401)
+	for i, change := range []func(){
+		func() { h.admin("PATCH", "/admin/api-keys/1", `{"scopes":["symbols:read"]}`).want(200) },
+		func() { h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200) },
+		func() { h.admin("DELETE", "/admin/api-keys/1", "").want(200) },
+	} {
+		change()
+		fmt.Fprint(conns[i], body[5:])
+		response := must(http.ReadResponse(bufio.NewReader(conns[i]), nil))(t)
+		is.Equal(response.StatusCode, []int{403, 403, 401}[i])
+		is.Equal(response.StatusCode, h.client("POST", "/symbol/folders", body).status)
+	}
 }
