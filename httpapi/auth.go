@@ -168,8 +168,9 @@ func (a *API) RequireClientKey(next http.Handler) http.Handler { return a.requir
 func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := a.newCall(w, r, nil)
-		c.aborted = true // until next returns
+		returned := false
 		defer func() {
+			c.aborted = c.aborted || !returned
 			c.route = cmp.Or(c.route, r.Pattern)
 			c.observe()
 		}()
@@ -181,7 +182,7 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 			defer func() { r.Pattern = c.r.Pattern }()
 			next.ServeHTTP(w, c.r)
 		}
-		c.aborted = false
+		returned = true
 	})
 }
 

@@ -119,7 +119,7 @@ func (c *call) observe() {
 	}
 	if outer := c.outer; outer != nil && outer.observes {
 		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
-		outer.failure = c.failure
+		outer.failure, outer.aborted = c.failure, c.aborted
 		if c.keyID != 0 {
 			outer.keyID, outer.tokenID = c.keyID, c.tokenID
 		}

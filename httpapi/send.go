@@ -91,12 +91,15 @@ func (c *call) write(mediaType string, status int, body []byte) {
 func (c *call) writeSized(status int, size int64, write func(io.Writer) error) {
 	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return
+	}
 	if size <= stream.ChunkSize {
 		write(&c.w)
 		return
 	}
 	out := c.newStream(&c.w)
-	if write(out) == nil { // an error means that the client has disconnected
+	if c.aborted = write(out) != nil; !c.aborted { // an error means that the client has disconnected
 		out.Finish()
 	}
 }
