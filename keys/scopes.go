@@ -47,7 +47,10 @@ func ParseScopes(text string) Scopes {
 // check returns an error for scopes that NewScopes does not return: those of ParseScopes and
 // UnmarshalText may be any text.
 func (s Scopes) check() error {
-	_, err := NewScopes(s.List()...)
+	checked, err := NewScopes(s.List()...)
+	if err == nil && checked.list != s.list { // they would permit less than List returns
+		return invalid("scopes must be separated by one space")
+	}
 	return err
 }
 

@@ -150,7 +150,7 @@ func TestService_RejectsScopesOfAnyText(t *testing.T) {
 	is := is.New(t)
 	s := newService(t, memory.New().Keys(), nil)
 	raw := issue(t, s, keys.Fields{}).Raw
-	for _, text := range []string{"Symbols:Read", "a,b", "a a", "\xff", "\x00"} {
+	for _, text := range []string{"Symbols:Read", "a,b", "a a", "a\tb", "a  b", "\xff", "\x00"} {
 		var fields keys.Fields
 		fields.Scopes = new(keys.Scopes)
 		is.NoErr(fields.Scopes.UnmarshalText([]byte(text)))
