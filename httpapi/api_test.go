@@ -22,7 +22,7 @@ func TestNew_ValidatesOptions(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, origin := range []string{
-		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:80", "capacitor://localhost",
+		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:81", "capacitor://localhost",
 	} {
 		t.Log(origin)
 		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}})
@@ -31,6 +31,7 @@ func TestNew_ValidatesOptions(t *testing.T) {
 	for _, origin := range []string{
 		"", "viewer.example", "https://", "https://*.viewer.example", "https://viewer.example/path", "https://viewer.example?", "https://viewer.example#",
 		"https://user@viewer.example", "https://viewer.example:", "//viewer.example", "https://viewer.example, https://other.example", "NULL", "mailto:x", "https://a b",
+		"https://viewer.example:443", "http://[::1]:80/", "https://bücher.example",
 	} {
 		t.Log(origin)
 		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{"https://viewer.example", origin}})

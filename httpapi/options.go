@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/keys"
@@ -160,7 +161,7 @@ func (o Options) validate() error {
 	}
 	for _, origin := range o.AllowedOrigins {
 		if !validOrigin(origin) {
-			return fmt.Errorf(`httpapi: allowed origin %q is not "*", "null" or scheme://host[:port]`, origin)
+			return fmt.Errorf(`httpapi: allowed origin %q is not "*", "null" or scheme://host[:port] as browsers send it`, origin)
 		}
 	}
 	return nil
@@ -172,7 +173,11 @@ func validOrigin(origin string) bool {
 		return true
 	}
 	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
-	return err == nil && u.Hostname() != "" && !strings.Contains(u.Host, "*") && !strings.HasSuffix(u.Host, ":") &&
+	if err != nil || slices.Contains([]string{"http:80", "https:443"}, u.Scheme+":"+u.Port()) {
+		return false // browsers send no default port
+	}
+	isOther := func(c rune) bool { return c > unicode.MaxASCII } // browsers send xn-- names
+	return u.Hostname() != "" && !strings.ContainsFunc(u.Host, isOther) && !strings.Contains(u.Host, "*") && !strings.HasSuffix(u.Host, ":") &&
 		strings.EqualFold(u.Scheme+"://"+u.Host, strings.TrimSuffix(origin, "/"))
 }
 
