@@ -12,20 +12,21 @@ import (
 // check returns an error that lists the required settings that conn lacks.
 func check(ctx context.Context, conn *sql.Conn) error {
 	var (
-		version, file, journal            string
+		version, file, journal, encoding  string
 		foreignKeys, timeout, synchronous int
 	)
 	err := conn.QueryRowContext(ctx, `
 		SELECT
-			sqlite_version(), main.file, journal.journal_mode,
+			sqlite_version(), main.file, journal.journal_mode, text.encoding,
 			keys.foreign_keys, busy.timeout, sync.synchronous
 		FROM pragma_database_list AS main
 		CROSS JOIN pragma_journal_mode AS journal
+		CROSS JOIN pragma_encoding AS text
 		CROSS JOIN pragma_foreign_keys AS keys
 		CROSS JOIN pragma_busy_timeout AS busy
 		CROSS JOIN pragma_synchronous AS sync
 		WHERE main.name = 'main'`,
-	).Scan(&version, &file, &journal, &foreignKeys, &timeout, &synchronous)
+	).Scan(&version, &file, &journal, &encoding, &foreignKeys, &timeout, &synchronous)
 	if err != nil {
 		return err
 	}
@@ -35,6 +36,7 @@ func check(ctx context.Context, conn *sql.Conn) error {
 		problem string
 	}{
 		{versionTooOld(version), "SQLite " + version + " can corrupt the file, use 3.51.3 or later"},
+		{encoding != "UTF-8", "encoding is " + encoding + ", only UTF-8 stores text unchanged"},
 		{foreignKeys == 0, "foreign_keys is off, set it to 1"},
 		{timeout <= 0, "busy_timeout is 0, set it to 5000 (milliseconds)"},
 		{journal != "wal" && file != "", "journal_mode is " + journal + ", set it to WAL"}, // in memory there is no file

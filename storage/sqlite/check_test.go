@@ -22,6 +22,7 @@ func TestCheck_NamesMissingSettings(t *testing.T) {
 		{"no busy timeout", file(t) + strings.Replace(pragmas, "5000", "0", 1), "busy_timeout"},
 		{"no WAL", file(t) + strings.Replace(pragmas, "WAL", "TRUNCATE", 1), "journal_mode"},
 		{"journal in memory", file(t) + strings.Replace(pragmas, "WAL", "MEMORY", 1), "journal_mode"},
+		{"UTF-16", file(t) + "?_pragma=encoding('UTF-16')&" + pragmas[1:], "encoding"},
 		{"no sync", file(t) + strings.Replace(pragmas, "FULL", "NORMAL", 1), "synchronous"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

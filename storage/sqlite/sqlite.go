@@ -7,9 +7,10 @@
 // # Setup
 //
 // The application opens the database, and closes it when the stores are no
-// longer used. It must set four pragmas on each connection; [DB.Check] returns
-// an error if one is missing. The data source name for modernc.org/sqlite and
-// github.com/ncruces/go-sqlite3, and the one for github.com/mattn/go-sqlite3:
+// longer used. It must set four pragmas on each connection, and keep the default
+// encoding UTF-8; [DB.Check] returns an error otherwise. The data source name for
+// modernc.org/sqlite and github.com/ncruces/go-sqlite3, and the one for
+// github.com/mattn/go-sqlite3:
 //
 //	file:PATH?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)
 //	file:PATH?_busy_timeout=5000&_foreign_keys=1&_journal_mode=WAL&_synchronous=FULL
