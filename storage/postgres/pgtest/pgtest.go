@@ -16,6 +16,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,7 +34,7 @@ import (
 const serverVariable = "CANVASBACK_TEST_POSTGRES"
 
 // Database returns the URL of a new, empty database, which is dropped at the
-// end of the test.
+// end of the test. Callers can append parameters, such as "&search_path=name".
 func Database(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t)
@@ -41,7 +42,7 @@ func Database(t testing.TB) string {
 	operator.execute(t, server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8'`)
 	t.Cleanup(func() { operator.execute(t, server, `DROP DATABASE `+name+` WITH (FORCE)`) })
 	database := server
-	database.Path = "/" + name
+	database.Path, database.RawQuery = "/"+name, cmp.Or(server.RawQuery, "application_name=canvasback_test")
 	return database.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -54,6 +55,17 @@ func TestDatabase_IsEmptyAndDroppedAfterTest(t *testing.T) {
 	})
 	is.Equal(count(t, outer, countDatabases, name), 0) // dropped with its test
 	is.True(count(t, outer, countTables) > 0)          // the outer test still has its own
+}
+
+// Tests append parameters to the URL, also if that of the given server has none.
+func TestDatabase_TakesParameters(t *testing.T) {
+	is := is.New(t)
+	server, err := url.Parse(pgtest.Database(t))
+	is.NoErr(err)
+	server.RawQuery = ""
+	t.Setenv("CANVASBACK_TEST_POSTGRES", server.String())
+	conn := connect(t, pgtest.Database(t)+"&search_path=mine")
+	is.Equal(count(t, conn, `SELECT count(*) FROM pg_settings WHERE name = 'search_path' AND setting = 'mine'`), 1)
 }
 
 func TestServer_KeepsDataAndURL(t *testing.T) {
