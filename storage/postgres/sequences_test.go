@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
@@ -33,6 +36,23 @@ func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
 	execute(t, pool, string(documented[1]))
 	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "second"}))(t)
 	is.True(folder.ID > 1)
+
+	// Usage and exports of a key outlive it: they do not become those of a new key.
+	db, at := must(postgres.New(pool, nil))(t), time.UnixMilli(1000)
+	execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_keys', 'id'), 5)`)
+	key := must(db.Keys().Insert(t.Context(), keys.Key{Digest: keys.Digest{1}, CreatedAt: at, UpdatedAt: at}))(t)
+	is.NoErr(db.Keys().Touch(t.Context(), []keys.Use{{ID: key.ID, CreatedAt: at, At: at, Count: 1, Today: 1}}, at))
+	must(db.Keys().Delete(t.Context(), []int64{key.ID}, func([]keys.Key) error { return nil }))(t)
+	for i, registeredBy := range []string{"an administrator", fmt.Sprint("key ", key.ID+1)} {
+		export := exports.Export{SourceURL: fmt.Sprint(i), RegisteredBy: registeredBy, CreatedAt: at, UpdatedAt: at}
+		_, _, err := db.Exports().Put(t.Context(), export, exports.PutRule{})
+		is.NoErr(err)
+		execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_keys', 'id'), 1, false)`)
+		execute(t, pool, string(documented[1]))
+		next := must(db.Keys().Insert(t.Context(), keys.Key{Digest: keys.Digest{2}, CreatedAt: at, UpdatedAt: at}))(t)
+		is.Equal(next.ID, key.ID+1+int64(i))
+		must(db.Keys().Delete(t.Context(), []int64{next.ID}, func([]keys.Key) error { return nil }))(t)
+	}
 
 	// What is in the trash can be restored: new records do not get its ids.
 	symbol := func() int64 {
