@@ -64,7 +64,7 @@ func apply(ctx context.Context, db *database, m migration.Migration) error {
 		select {
 		case <-time.After(2 * time.Second):
 		case <-ctx.Done():
-			return err
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -160,6 +161,9 @@ func TestMigrate_WaitsWithoutBlocking(t *testing.T) {
 	pool := connect(t, dsn)
 	migrateTo(t, pool, 16)
 	dump := begin(t, pool, `LOCK TABLE canvasback_symbols, canvasback_folders IN ACCESS SHARE MODE`)
+	short, cancelShort := context.WithTimeout(t.Context(), 2500*time.Millisecond) // ends between two tries
+	defer cancelShort()
+	is.True(errors.Is(must(postgres.New(pool, nil))(t).Migrate(short), context.DeadlineExceeded))
 	var log bytes.Buffer
 	timeouts := "&statement_timeout=1000"
 	if count(t, pool, `SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'`) > 0 {
