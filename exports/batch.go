@@ -97,17 +97,19 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 	return z.Close()
 }
 
-// add adds the current file to the archive, with the given entry or the planned one.
+// add adds the current file to the archive, with the given entry or the planned one. A
+// planned CRC may be that of a prefetched file which was discarded, and which now arrives
+// too slowly or without memory to be complete before its header: it must not have changed.
 func (b *Batch) add(z *zipstream.Writer, entry zipstream.Entry) (err error) {
+	unknown := entry.Streamed
 	if b.planned != nil {
 		planned := *b.planned[b.current]
-		if entry.Streamed && !planned.Streamed && entry.Size == planned.Size && entry.Size <= prefetch.PrefixSize {
-			err = b.complete(&entry)
-		}
-		if err != nil || entry.Size != planned.Size || entry.Streamed && !planned.Streamed {
+		if entry.Size != planned.Size && (entry.Size >= 0 || planned.Streamed) {
 			return errBatchChanged
 		}
-		planned.CRC = entry.CRC
+		if !unknown {
+			planned.CRC = entry.CRC
+		}
 		entry = planned
 	}
 	switch {
@@ -115,6 +117,8 @@ func (b *Batch) add(z *zipstream.Writer, entry zipstream.Entry) (err error) {
 		err = z.AddStream(entry, b.file.Content())
 	case b.file.Complete:
 		err = z.AddBytes(entry, b.file.Prefix)
+	case unknown:
+		err = b.addCompared(z, entry, errBatchChanged)
 	default:
 		err = b.addStored(z, entry)
 	}
@@ -124,15 +128,14 @@ func (b *Batch) add(z *zipstream.Writer, entry zipstream.Entry) (err error) {
 	return err
 }
 
-// complete reads a small file that arrived too slowly to be prefetched.
-func (b *Batch) complete(entry *zipstream.Entry) error {
-	content, err := io.ReadAll(io.LimitReader(b.file.Content(), prefetch.PrefixSize))
-	if err != nil {
-		return err
+// addCompared writes a file that must have the CRC of the entry.
+func (b *Batch) addCompared(z *zipstream.Writer, entry zipstream.Entry, different error) error {
+	checksum := crc32.NewIEEE()
+	err := z.AddStored(entry, io.TeeReader(b.file.Content(), checksum))
+	if err == nil && checksum.Sum32() != entry.CRC {
+		err = different
 	}
-	b.file.Prefix, b.file.Complete = content, true
-	entry.Size, entry.CRC, entry.Streamed = int64(len(content)), crc32.ChecksumIEEE(content), false
-	return nil
+	return err
 }
 
 // addStored writes a file of known CRC. The kernel may copy a local file, whose
@@ -140,11 +143,9 @@ func (b *Batch) complete(entry *zipstream.Entry) error {
 func (b *Batch) addStored(z *zipstream.Writer, entry zipstream.Entry) error {
 	download := b.file.File.Download
 	if !download.isLocal() {
-		checksum := crc32.NewIEEE()
-		err := z.AddStored(entry, io.TeeReader(b.file.Content(), checksum))
-		if err == nil && checksum.Sum32() != entry.CRC {
+		err := b.addCompared(z, entry, ErrChanged)
+		if err == ErrChanged {
 			download.fact.Invalidate()
-			err = ErrChanged
 		}
 		return err
 	}

@@ -308,6 +308,61 @@ func sizedFile(bytesOfIt, size int) *exports.File {
 	return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, bytesOfIt))), Size: int64(size)}
 }
 
+// TestBatch_DiscardedFileIsNotHeld has a slow client, whose prefetched file makes room for
+// those of others and is then opened again without memory for it.
+func TestBatch_DiscardedFileIsNotHeld(t *testing.T) {
+	const size = 900 << 10
+	for name, c := range map[string]struct {
+		size    int64
+		changed bool
+	}{
+		"known size":                  {size, false},
+		"unknown size":                {-1, false},
+		"other content":               {size, true},
+		"other content, unknown size": {-1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				upstream := newFakeUpstream()
+				s := newService(upstream, exports.Options{PrefetchBytes: 2 << 20})
+				content := make([]byte, size)
+				var body *bytes.Reader
+				opened := 0
+				upstream.serveSized("https://x.example/first", []byte("first"), 5)
+				upstream.handle("https://x.example/second", func(context.Context) (*exports.File, error) {
+					opened, body = opened+1, bytes.NewReader(content)
+					return &exports.File{Body: io.NopCloser(body), Size: c.size}, nil
+				})
+				upstream.serveSized("https://x.example/others", content, len(content))
+				sources := register(t, s, "https://x.example/first", "https://x.example/second", "https://x.example/others")
+				batch := must(openBatch(t, s, sources[:2]))(t)
+				defer batch.Close()
+				is.True(batch.Size() > 0)
+				time.Sleep(time.Minute)
+				other := must(openBatch(t, s, sources[2:]))(t)
+				defer other.Close()
+
+				if c.changed {
+					content = bytes.Repeat([]byte("y"), size)
+				}
+				var out bytes.Buffer
+				held := 0
+				err := batch.WriteZip(writerFunc(func(p []byte) (int, error) {
+					if opened == 2 {
+						held = max(held, size-body.Len()-out.Len())
+					}
+					return out.Write(p)
+				}), nil)
+				is.Equal(err == nil, !c.changed)
+				is.Equal(int64(out.Len()) == batch.Size(), !c.changed)
+				is.Equal(opened, 2)
+				is.True(held <= 256<<10)
+			})
+		})
+	}
+}
+
 func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
