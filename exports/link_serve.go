@@ -164,7 +164,11 @@ func (d *delivery) deliverAll() error {
 		return err
 	}
 	link.Size, link.Type, link.Modified = download.Size, download.Type, download.Modified
-	n, err := io.Copy(d, download.Body)
+	var body io.Reader = download.Body
+	if link.Size >= 0 { // of a local file that grows, too
+		body = io.LimitReader(body, link.Size)
+	}
+	n, err := io.Copy(d, body)
 	if err == nil && link.Size >= 0 && n != link.Size {
 		err = io.ErrUnexpectedEOF
 	}

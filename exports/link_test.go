@@ -301,6 +301,19 @@ func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
 	}
 }
 
+// TestLink_GrowingFileIsCutOff has a file that is longer than it was when it was opened, as
+// one of package files to which a program appends.
+func TestLink_GrowingFileIsCutOff(t *testing.T) {
+	is := is.New(t)
+	upstream, s := newUpstream(exports.Options{})
+	register(t, s, "https://x.example/a")
+	upstream.serveSized("https://x.example/a", make([]byte, 9000), 8000)
+	delivered, content, err := readCurrent(t.Context(), single(t, s, "source-0"))
+	is.NoErr(err)
+	is.Equal(delivered.Size, int64(8000))
+	is.Equal(len(content), 8000)
+}
+
 func TestLink_TruncatedFileIsAnError(t *testing.T) {
 	is := is.New(t)
 	upstream, s := newUpstream(exports.Options{})
