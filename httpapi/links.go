@@ -67,12 +67,15 @@ func (e exportEndpoints) createLink(c *call) error {
 		return invalidRequest("sourceFileUrl or items must be given")
 	}
 	request := exports.LinkRequest{Owner: c.linkOwner(), Client: c.linkClient(), Single: in.SourceFileURL.set}
-	var err error
-	if request.Single {
+	items, size := in.Items.value.batch()
+	err := c.settle(size + int64(len(in.SourceFileURL.value)))
+	switch {
+	case err != nil:
+		return err
+	case request.Single:
 		request.Items = make([]exports.BatchItem, 1)
 		request.Items[0], err = e.find(c, singleExportRequest{in.SourceFileURL.value, in.FileName})
-	} else {
-		items, _ := in.Items.value.batch()
+	default:
 		request.Items, err = e.findBatch(c, items)
 	}
 	if err != nil {

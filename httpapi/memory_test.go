@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,6 +184,25 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	stalled := h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)
 	is.New(t).Equal(status(t, stalled), 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
+}
+
+// TestMemoryBudget_ForgetsTheBodyOfALink has clients that make links to a slow file.
+func TestMemoryBudget_ForgetsTheBodyOfALink(t *testing.T) {
+	t.Parallel()
+	opened, ended := make(chan bool), new(atomic.Bool)
+	h := serveExport(t, openerFunc(func(ctx context.Context, _ *url.URL) (*exports.File, error) {
+		opened <- true
+		<-ctx.Done()
+		ended.Store(true)
+		return nil, ctx.Err()
+	}), func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
+	long := func(source string) string { return batchBody(source) + strings.Repeat(" ", 900<<10) }
+	for range 2 {
+		h.startBody("/viewer/exports/links", h.keyOf(""), len(long("s")), long("s"))
+		<-opened
+	}
+	h.client("POST", "/viewer/exports/links", long("unknown")).wantError(404, "not_found")
+	is.New(t).True(!ended.Load())
 }
 
 // TestMemoryBudget_CountsTheFoldersOfAZip has clients that read nothing of zips with deep
