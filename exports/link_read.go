@@ -197,7 +197,7 @@ func (r *linkReader) advance() (err error) {
 func (r *linkReader) writeSection(w io.Writer, index int) (err error) {
 	defer func() {
 		if err != nil && r.ctx.Err() != nil {
-			err = r.ctx.Err()
+			err = openError(r.ctx.Err(), nil)
 		}
 	}()
 	s := r.sections[index]

@@ -339,6 +339,38 @@ func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
+// TestLink_DeadlineIsATimeout has contexts with a deadline, as a middleware sets one.
+func TestLink_DeadlineIsATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s, link := newLink(t, newFile(100_000, 1))
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))(t)
+		for name, call := range map[string]func(context.Context) error{
+			"create": func(ctx context.Context) error {
+				l.origin.delay = time.Second
+				_, err := s.CreateLink(ctx, exports.LinkRequest{Items: items})
+				return err
+			},
+			"share": func(ctx context.Context) error {
+				l.origin.delay = 400 * time.Millisecond // of two responses
+				_, err := s.ShareLink(ctx, items[0], exports.Digest{1}, "client")
+				time.Sleep(time.Second) // until the link is made
+				synctest.Wait()
+				return err
+			},
+			"read for the CRC": func(ctx context.Context) error {
+				l.origin.delay, l.origin.onRead = 0, func(string, int64) { time.Sleep(time.Second) }
+				return writePart(ctx, link, io.Discard, link.Size-70, 70)
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			if err := call(ctx); !errors.Is(err, exports.ErrTimeout) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	})
+}
+
 func TestLink_IsBounded(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(1000, 1))

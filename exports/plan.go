@@ -304,7 +304,7 @@ func (s *Service) describe(ctx context.Context, items []BatchItem, previous *pla
 			f.fact = s.fact(f.export.ExportedURL, f.file)
 		}
 	}
-	return files, ctx.Err()
+	return files, openError(ctx.Err(), nil)
 }
 
 func (p *plan) add(item *BatchItem, f *plannedFile, names *filename.Dedup) {

@@ -180,6 +180,6 @@ func share[T any](ctx context.Context, s *Service, key string, f func(ctx contex
 		value, _ = r.Val.(T)
 		return value, r.Err
 	case <-ctx.Done():
-		return value, context.Cause(ctx)
+		return value, openError(context.Cause(ctx), nil)
 	}
 }
