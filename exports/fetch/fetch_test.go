@@ -33,7 +33,7 @@ func TestOpener_Open(t *testing.T) {
 		io.WriteString(w, "content")
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	file := must(c.open(t, baseURL+"/a%2Fb?c=d e#f"))(t)
+	file := must(c.open(t, baseURL+"/a%2Fb ü{}?c=d e%3D[ü]\"<1>#f"))(t)
 	is.Equal(file.Size, int64(7))
 	is.Equal(file.Type, "application/pdf")
 	is.Equal(file.Name, "plän.pdf")
@@ -44,7 +44,7 @@ func TestOpener_Open(t *testing.T) {
 	n, err := file.Body.Read(make([]byte, 1))
 	is.True(n == 0 && err == io.EOF) // EOF is sticky
 
-	is.Equal(request.RequestURI, "/a%2Fb?c=d%20e")
+	is.Equal(request.RequestURI, "/a%2Fb%20%C3%BC%7B%7D?c=d%20e%3D[%C3%BC]%22%3C1%3E")
 	is.Equal(request.Header, http.Header{"User-Agent": {"canvasback"}, "Accept-Encoding": {"identity"}, "Cdn-Loop": {"canvasback"}})
 	_, err = c.read(t, baseURL)
 	is.NoErr(err)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,11 +82,17 @@ func (p *urlPolicy) canonicalURL(u *url.URL) (*url.URL, error) {
 		Scheme:     scheme,
 		Host:       strings.TrimSuffix(net.JoinHostPort(host, port), ":"+defaultPorts[scheme]),
 		Path:       u.Path,
-		RawPath:    u.RawPath,
+		RawPath:    notInPath.ReplaceAllStringFunc(u.RawPath, url.PathEscape), // otherwise ignored, and with it each %2F
 		ForceQuery: u.ForceQuery,
-		RawQuery:   strings.ReplaceAll(u.RawQuery, " ", "%20"),
+		RawQuery:   notInQuery.ReplaceAllStringFunc(u.RawQuery, url.PathEscape),
 	}, nil
 }
+
+// What must be escaped in a path, and what browsers escape in a query. Some servers reject it.
+var (
+	notInPath  = regexp.MustCompile(`[^!$-;=@-\[\]_a-z~]`)
+	notInQuery = regexp.MustCompile(`[^!#-;=?-~]`)
+)
 
 // isAmbiguous reports whether URL parsers disagree about r, escaped or not.
 func isAmbiguous(r rune) bool {
