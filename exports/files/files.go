@@ -42,7 +42,7 @@ func New(prefix string, fsys fs.FS) (*Opener, error) {
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
 		return nil, errors.New("files: prefix has user info, a query or a fragment")
 	}
-	segments := pathSegments(u.EscapedPath())
+	segments := pathSegments(u)
 	if segments[len(segments)-1] == "" { // no path, or a slash at its end
 		segments = segments[:len(segments)-1]
 	}
@@ -56,7 +56,7 @@ func New(prefix string, fsys fs.FS) (*Opener, error) {
 // segments of the prefix. It ignores letter case in scheme and host, an explicit default
 // port, and differences in path escaping.
 func (o *Opener) Serves(u *url.URL) bool {
-	segments := pathSegments(u.EscapedPath())
+	segments := pathSegments(u)
 	return originOf(u) == o.origin && len(segments) >= len(o.prefix) &&
 		slices.Equal(segments[:len(o.prefix)], o.prefix)
 }
@@ -166,7 +166,7 @@ func (o *Opener) name(u *url.URL) (string, error) {
 	if !o.Serves(u) || u.User != nil {
 		return "", &exports.ForbiddenError{Reason: "the URL is not below the prefix"}
 	}
-	name := joinSegments(pathSegments(u.EscapedPath())[len(o.prefix):])
+	name := joinSegments(pathSegments(u)[len(o.prefix):])
 	if name == "" {
 		return "", &exports.ForbiddenError{Reason: "the URL names no file"}
 	}
@@ -181,12 +181,13 @@ func originOf(u *url.URL) [3]string {
 	return [3]string{scheme, host, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[scheme])}
 }
 
-// pathSegments splits an escaped path at its slashes and then unescapes each
+// pathSegments splits the escaped path of a URL at its slashes and then unescapes each
 // segment, so a segment may contain an escaped slash. It returns at least one.
-func pathSegments(path string) []string {
+func pathSegments(u *url.URL) []string {
+	path := cmp.Or(u.RawPath, u.EscapedPath()) // EscapedPath ignores a RawPath with a space
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
-		segments[i], _ = url.PathUnescape(segment) // EscapedPath is well-formed
+		segments[i], _ = url.PathUnescape(segment) // well-formed
 	}
 	return segments
 }

@@ -107,7 +107,7 @@ func TestOpener_Check(t *testing.T) {
 	o := newOpener(t, "https://example.com/files", os.DirFS(t.TempDir()))
 	for _, path := range []string{
 		"", "/", "/.", "/..", "/./a", "/../a", "/a/.", "/a/..", "/a/../b", "/a//b", "//a", "/a/", "/%2e", "/%2e%2e", "/%2E%2e/a", "/a/%2e%2e/b",
-		"/a%2Fb", "/a%2f..%2fb", "/%2Fetc%2Fpasswd", `/a\b`, "/a%5Cb", "/..%5ca", "/a%00", "/a%00.pdf", "/%ff",
+		"/a%2Fb", "/a%2Fb c", "/a%2f..%2fb", "/%2Fetc%2Fpasswd", `/a\b`, "/a%5Cb", "/..%5ca", "/a%00", "/a%00.pdf", "/%ff",
 	} {
 		u := parse(t, "https://example.com/files"+path)
 		is.True(o.Serves(u)) // so that no other Opener opens it
