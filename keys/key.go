@@ -36,7 +36,7 @@ type Key struct {
 	Active     bool
 	ExpiresAt  time.Time // zero: never
 	LastUsedAt time.Time // zero: never
-	UseCount   int64     // successful checks; one that is being written may be counted twice meanwhile
+	UseCount   int64     // successful checks; those that are being written may count twice, or not at all, meanwhile
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
