@@ -32,7 +32,8 @@
 //
 // Each successful Verify updates LastUsedAt and UseCount: in memory, and in batches in the
 // store. Keys that this Service reads for administration include all uses; those that Verify
-// returns do not. A crash loses at most those of one [Options.FlushInterval].
+// returns do not. A crash loses at most those of one [Options.FlushInterval],
+// and a lost response to a write counts its uses twice.
 //
 // # Page tokens
 //

@@ -146,6 +146,7 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.NoErr(verify(t, s, issued.Raw))
 
 		store.touch.set(func(context.Context, func() (struct{}, error)) (struct{}, error) { panic("a bug in Touch") })
+		time.Sleep(2 * defaultFlushInterval)
 		store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
 		time.Sleep(time.Minute)
 		is.True(s.Stats().LeaseAge >= defaultLease) // the cache is disabled

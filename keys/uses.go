@@ -202,6 +202,11 @@ func (u *uses) write(ctx context.Context, list []*use) error {
 	for i, use := range list {
 		unwritten[i] = use.unwritten()
 	}
+	// A server that nobody confirms commits each Touch but returns an error. It would
+	// count the uses again with each retry.
+	if _, err := u.store.Changes(ctx, 0); err != nil {
+		return storeError("read changes of keys", err)
+	}
 	if err := u.store.Touch(ctx, unwritten, u.now()); err != nil {
 		return storeError("touch keys", err)
 	}

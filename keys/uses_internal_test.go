@@ -15,6 +15,8 @@ type touchStore struct {
 	sizes []int
 }
 
+func (*touchStore) Changes(context.Context, int64) (changes Changes, err error) { return changes, nil }
+
 func (s *touchStore) Touch(_ context.Context, uses []Use, _ time.Time) error {
 	s.sizes = append(s.sizes, len(uses))
 	return nil

@@ -90,6 +90,25 @@ func TestRun_StoppedDuringFlushCountsOnce(t *testing.T) {
 	})
 }
 
+// TestRun_CountsOnceWithoutStandby has a store that commits each write but returns an error, as a
+// server does whose standby is lost.
+func TestRun_CountsOnceWithoutStandby(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		is.NoErr(verify(t, s, issue(t, s, keys.Fields{}).Raw))
+		lost := errors.New("the commit is not confirmed")
+		store.changes.fail(lost)
+		store.touch.set(func(_ context.Context, next func() (struct{}, error)) (none struct{}, err error) {
+			next()
+			return none, lost
+		})
+		time.Sleep(10 * defaultFlushInterval)
+		store.changes.set(nil)
+		store.touch.set(nil)
+		time.Sleep(2 * defaultFlushInterval)
+		is.Equal(get(t, store, 1).UseCount, int64(1))
+	})
+}
+
 // TestDelete_DoesNotWaitForUsesOfOtherKeys deletes a key while the uses of another one cannot
 // be written, for example because a transaction has locked its row.
 func TestDelete_DoesNotWaitForUsesOfOtherKeys(t *testing.T) {

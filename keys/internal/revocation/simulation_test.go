@@ -180,7 +180,7 @@ func (w *world) disturb(ctx context.Context, random *rand.Rand) {
 
 // checkUses compares what was accepted with what is written.
 func (w *world) checkUses() {
-	time.Sleep(2 * simFlush)
+	time.Sleep(10*shortLease + 2*simFlush) // one that began during faults may take so long
 	page, err := w.database.List(w.t.Context(), keys.Filter{}, keys.Range{})
 	w.is.NoErr(err)
 	for _, key := range page.Keys {
