@@ -66,7 +66,8 @@ func (f *Fence) Ask(ctx context.Context, conn *pgx.Conn, s Statement) (result Re
 		if err != nil {
 			return Result{}, 0, err
 		}
-		if age := max(0, began.Sub(confirmed)); age <= limit {
+		age := max(0, began.Sub(confirmed), began.Round(0).Sub(confirmed.Round(0))) // the monotonic clock ignores a suspension
+		if age <= limit {
 			return result, age, nil
 		}
 		if own = f.questions.areSlow() || attempt == attempts; !own {
