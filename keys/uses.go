@@ -252,14 +252,14 @@ func (u *uses) flushLoop(ctx context.Context, interval time.Duration, log *slog.
 func (u *uses) pruneUsage(ctx context.Context) (err error) {
 	defer recoverToError(&err)
 	now := u.now()
-	if now.Before(u.nextPrune) {
+	if time.Now().Before(u.nextPrune) { // not now, which may be set back by years
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	removed, err := u.store.PruneUsage(ctx, dayOf(now.UnixMilli())-u.usageDays+1, maxPruned)
 	if err == nil && removed < maxPruned { // otherwise continue with the next flush
-		u.nextPrune = now.Add(pruneInterval)
+		u.nextPrune = time.Now().Add(pruneInterval)
 	}
 	return storeError("prune usage", err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +150,26 @@ func TestUsage_IsKeptForDays(t *testing.T) {
 			requests = append(requests, day.Requests)
 		}
 		is.Equal(requests, []int64{0, 0, 0, 0, 1, 1, 0}) // today it is not used
+	})
+}
+
+// TestUsage_IsKeptForDaysAfterTheClockWasAhead sets the clock a year forward, and back.
+func TestUsage_IsKeptForDaysAfterTheClockWasAhead(t *testing.T) {
+	const day = 24 * time.Hour
+	var ahead atomic.Int64
+	options := keys.Options{UsageDays: 3, FlushInterval: time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+	testRunning(t, options, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		ahead.Store(int64(365 * day))
+		time.Sleep(2 * time.Hour)
+		ahead.Store(0)
+		is.NoErr(verify(t, s, issue(t, s, keys.Fields{}).Raw))
+		time.Sleep(4 * day)
+		synctest.Wait()
+		usage, err := s.Usage(t.Context(), keys.UsageFilter{Days: 7})
+		is.NoErr(err)
+		for _, day := range usage[0].Days {
+			is.Equal(day.Requests, int64(0))
+		}
 	})
 }
 
