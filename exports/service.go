@@ -122,7 +122,7 @@ func NewService(store Store, options *Options) (*Service, error) {
 		flights: new(singleflight.Group),
 	}
 	s.links, _ = store.(LinkStore)
-	s.facts = filefacts.New(factStore{s.links}, s.now, ErrChanged)
+	s.facts = filefacts.New(factStore{s.links}, ErrChanged)
 	s.usages = &usages{
 		store:    s.links,
 		now:      s.now,

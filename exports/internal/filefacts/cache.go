@@ -59,7 +59,6 @@ type Record struct {
 // use.
 type Cache struct {
 	store      Store
-	now        func() time.Time
 	errChanged error
 
 	mu      sync.Mutex
@@ -69,10 +68,10 @@ type Cache struct {
 	saving  chan struct{} // closed when all facts are saved; nil if they are
 }
 
-// New returns a Cache. The clock has milliseconds. Reads fail with errChanged if two of
-// one version return different bytes, or not those of a planned CRC.
-func New(store Store, now func() time.Time, errChanged error) *Cache {
-	return &Cache{store: store, now: now, errChanged: errChanged, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
+// New returns a Cache. Reads fail with errChanged if two of one version return different
+// bytes, or not those of a planned CRC.
+func New(store Store, errChanged error) *Cache {
+	return &Cache{store: store, errChanged: errChanged, facts: make(map[Key]*Fact), unsaved: make(map[Key]*Fact)}
 }
 
 // Flush waits until what was known before is in the store.
@@ -191,7 +190,7 @@ func (c *Cache) save(f *Fact) {
 	}
 	if c.facts[f.known.URL] == f {
 		c.unsaved[f.known.URL] = f
-		f.nextSave = c.now().Add(saveInterval)
+		f.nextSave = time.Now().Add(saveInterval)
 		if c.saving == nil {
 			c.saving = make(chan struct{})
 			go c.saveAll()
@@ -281,7 +280,7 @@ func newFact(c *Cache, r Record) *Fact {
 	if r.Size == 0 {
 		r.CRC32 = new(uint32)
 	}
-	return &Fact{cache: c, known: r, blocks: newBlocks(r.Size), nextSave: c.now().Add(saveInterval), reading: make(chan struct{}, 1)}
+	return &Fact{cache: c, known: r, blocks: newBlocks(r.Size), nextSave: time.Now().Add(saveInterval), reading: make(chan struct{}, 1)}
 }
 
 func (f *Fact) isOf(r Record) bool { return f.known.Validator == r.Validator && f.known.Size == r.Size }
@@ -310,7 +309,7 @@ func (f *Fact) add(offset int64, crc uint32) error {
 	c := f.cache
 	c.mu.Lock()
 	ok := !f.invalid && f.setBlock(offset/f.blocks.length, crc)
-	if ok && c.now().After(f.nextSave) {
+	if ok && time.Now().After(f.nextSave) {
 		c.save(f)
 	}
 	c.mu.Unlock()

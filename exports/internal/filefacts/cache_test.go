@@ -59,11 +59,10 @@ func (s *mapStore) PutFacts(_ context.Context, records []Record, _ int) error {
 	return nil
 }
 
-// factTest is a file with two processes that read it. Their clock is set by tests.
+// factTest is a file with two processes that read it.
 type factTest struct {
 	t              *testing.T
 	store          *mapStore
-	clock          time.Time
 	process, other *Cache
 	file           []byte
 	read           int64 // bytes of the source
@@ -71,11 +70,10 @@ type factTest struct {
 
 func newFactTest(t *testing.T, size int) *factTest {
 	f := &factTest{
-		t: t, store: &mapStore{records: make(map[Key]Record)}, clock: time.UnixMilli(1e12),
+		t: t, store: &mapStore{records: make(map[Key]Record)},
 		file: content(rand.New(rand.NewPCG(7, 8)), size),
 	}
-	now := func() time.Time { return f.clock }
-	f.process, f.other = New(f.store, now, errChanged), New(f.store, now, errChanged)
+	f.process, f.other = New(f.store, errChanged), New(f.store, errChanged)
 	t.Cleanup(func() { f.process.Flush(context.Background()) })
 	return f
 }
@@ -456,7 +454,7 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 
 	r, err := fact.Open(t.Context(), f.open, minBlock, minBlock)
 	is.NoErr(err)
-	f.clock = f.clock.Add(2 * saveInterval)
+	fact.nextSave = time.Now().Add(-time.Second)
 	_, err = r.Read(make([]byte, 1))
 	is.NoErr(err)
 	is.Equal(writes(), 1) // long before it is closed
