@@ -414,6 +414,43 @@ func TestLink_IsBounded(t *testing.T) {
 	is.True(limited.RetryAfter > time.Hour)
 }
 
+// slowServed is a store whose responses to AddServed arrive late.
+type slowServed struct {
+	linkStore
+	added, goOn chan bool
+}
+
+func (s slowServed) AddServed(ctx context.Context, digest exports.Digest, amount int64) error {
+	err := s.linkStore.AddServed(ctx, digest, amount)
+	s.added <- true
+	<-s.goOn
+	return err
+}
+
+// What is being written counts twice for the moment. A client that resumes then gets the rest
+// soon.
+func TestLink_IsResumedDuringAWriteOfItsUsage(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(1000, 1))
+	store := slowServed{l.store, make(chan bool, 2), make(chan bool)}
+	l.store = store
+	s := l.service(exports.Options{LinkServed: 1})
+	defer close(store.goOn) // also if the test fails
+	link := l.create(s)
+	most := link.Size * 3 / 5
+	_, err := read(t.Context(), link, 0, most)
+	is.NoErr(err)
+	<-store.added
+	_, err = read(t.Context(), l.find(s, link.Token), most, link.Size-most)
+	limited := new(exports.LinkLimitError)
+	is.True(errors.As(err, &limited))
+	is.Equal(limited.RetryAfter, time.Second)
+	store.goOn <- true
+	is.NoErr(s.Flush(t.Context()))
+	_, err = read(t.Context(), l.find(s, link.Token), most, link.Size-most)
+	is.NoErr(err)
+}
+
 func TestLink_BoundsTheRenewedPlan(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(100, 1))

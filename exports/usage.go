@@ -106,8 +106,8 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		return nil, &LinkLimitError{fmt.Sprintf("this link serves at most %d requests at a time", u.requests), time.Second}
 	case used+usage.admitted >= limit:
 		retry := link.ExpiresAt.Sub(u.now())
-		if used < limit {
-			retry = time.Second // the running responses may end early
+		if link.Served < limit {
+			retry = time.Second // running responses may end early, and a write may have counted twice meanwhile
 		}
 		return nil, &LinkLimitError{fmt.Sprintf("this link has delivered %d times its size", u.served), retry}
 	}
