@@ -126,13 +126,13 @@ func (c *call) unchanged() func(*keys.Key) error {
 }
 
 // issuedReply returns a reply with a new raw key.
-func issuedReply(message string, issued keys.Issued) reply {
+func issuedReply(message string, issued keys.Issued, err error) (reply, error) {
 	body := marshal(issuedKeyResponse{
 		Message: message,
 		APIKey:  string(issued.Raw),
 		Key:     appendKey(nil, &issued.Key),
 	})
-	return reply{body: body, created: Resource{Kind: "key", ID: issued.Key.ID}}
+	return reply{body: body, created: Resource{Kind: "key", ID: issued.Key.ID}}, err
 }
 
 // listKeys responds with a page of keys, or with all.
@@ -159,10 +159,7 @@ func (e keyEndpoints) createKey(ctx context.Context, _ *call, in apiKeyRequest) 
 		return reply{}, err
 	}
 	issued, err := e.service.Create(ctx, fields)
-	if err != nil {
-		return reply{}, err
-	}
-	return issuedReply("API key created. Store it now: it is not shown again.", issued), nil
+	return issuedReply("API key created. Store it now: it is not shown again.", issued, err)
 }
 
 func (e keyEndpoints) getKey(ctx context.Context, c *call) (reply, error) {
@@ -203,14 +200,11 @@ type rotateKeyRequest struct {
 
 func (e keyEndpoints) rotateKey(ctx context.Context, c *call, in rotateKeyRequest) (reply, error) {
 	issued, err := e.service.Rotate(ctx, c.id, wholeSeconds(in.OverlapSeconds.value), c.unchanged())
-	if err != nil {
-		return reply{}, err
-	}
 	previous := "The previous key no longer works."
 	if !issued.Key.PreviousExpiresAt.IsZero() {
 		previous = "The previous key ends at " + formatTime(issued.Key.PreviousExpiresAt) + "."
 	}
-	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued), nil
+	return issuedReply("API key rotated. "+previous+" Store the new one now: it is not shown again.", issued, err)
 }
 
 // wholeSeconds returns a duration. What would overflow stays too long, or negative.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 
 	"example.com/canvasback/keys"
 )
@@ -44,11 +43,8 @@ func (e keyEndpoints) importKeys(ctx context.Context, c *call, in importKeysRequ
 		}
 	}
 	ids, err := e.service.Import(ctx, list)
-	if err != nil {
-		return reply{}, err
-	}
 	c.touch("key", ids...)
-	return reply{body: marshal(importedKeysResponse{len(ids), ids})}, nil
+	return reply{body: marshal(importedKeysResponse{len(ids), ids})}, err
 }
 
 type revokeRawKeysRequest struct {
@@ -56,16 +52,9 @@ type revokeRawKeysRequest struct {
 }
 
 // revokeRawKeys revokes the client keys in the body. Wrong ones count as in a header.
-func (e keyEndpoints) revokeRawKeys(c *call) error {
-	var in revokeRawKeysRequest
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (e keyEndpoints) revokeRawKeys(_ context.Context, c *call, in revokeRawKeysRequest) (reply, error) {
 	ctx, cancel := c.slowContext() // each read of a key has a timeout, too
 	defer cancel()
 	revoked, err := e.service.RevokeRaw(ctx, in.APIKeys, func() error { return c.api.auth.CountWrong(c.clientIP()) })
-	if err != nil {
-		return err
-	}
-	return c.encode(http.StatusOK, map[string]int{"revoked": revoked})
+	return countReply("revoked", revoked, err)
 }

@@ -47,7 +47,7 @@ func (a *API) routes() []route {
 			list = append(list, route{post, "/admin/api-keys/import", adminKey, none, 8 * min(limit, math.MaxInt64/8), withBody(created, e.importKeys)})
 		}
 		if options.RevokeRoute {
-			list = append(list, route{post, "/viewer/key/revoke", noKey, none, limit, e.revokeRawKeys})
+			list = append(list, route{post, "/viewer/key/revoke", noKey, none, limit, withBody(ok, e.revokeRawKeys)})
 		}
 		list = append(list,
 			route{post, "/viewer/tokens", ownKey, none, limit, e.createToken},
