@@ -89,13 +89,13 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 		return nil, err
 	}
 	const many = 100
-	err := c.inTurn(len(items) > many, func() (err error) {
+	items, err := inTurn(c, len(items) > many, func() (found []exports.BatchItem, err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		if items, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err != nil {
-			return err
+		if found, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err == nil {
+			err = c.countItems(found)
 		}
-		return c.countItems(items)
+		return found, err
 	})
 	if err != nil {
 		return nil, err

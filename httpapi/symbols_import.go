@@ -51,16 +51,14 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	})
 }
 
-func (e symbolEndpoints) symbolPage(c *call, after int64) (page symbols.Page, err error) {
-	err = c.inTurn(true, func() (err error) {
+func (e symbolEndpoints) symbolPage(c *call, after int64) (symbols.Page, error) {
+	return inTurn(c, true, func() (symbols.Page, error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		page, err = e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
+		return e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(streamMemory + 2*size) // and what is made of it
 		}, true)
-		return err
 	})
-	return page, err
 }
 
 type importResponse struct {
@@ -97,11 +95,7 @@ func (e symbolEndpoints) importSymbols(c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	var out importResponse
-	err = c.inTurn(true, func() (err error) {
-		out, err = e.importArchive(c, options, archive)
-		return err
-	})
+	out, err := inTurn(c, true, func() (importResponse, error) { return e.importArchive(c, options, archive) })
 	if err != nil {
 		return err
 	}

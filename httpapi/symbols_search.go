@@ -48,12 +48,10 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	var found symbols.InfoPage
-	err = c.inTurn(page.Limit > defaultPageSize, func() (err error) {
+	found, err := inTurn(c, page.Limit > defaultPageSize, func() (symbols.InfoPage, error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		found, err = e.all.Tenant(c.tenant).Search(ctx, query, symbols.Range(page))
-		return err
+		return e.all.Tenant(c.tenant).Search(ctx, query, symbols.Range(page))
 	})
 	if err != nil {
 		return err
