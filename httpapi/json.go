@@ -13,10 +13,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+const decodeFactor = 3 // a body, its values and a response with them take as much memory each
+
 // decode reads the request body as one JSON object. An empty body counts as {}.
 func (c *call) decode(in any) error {
-	const factor = 3 // the values and a response with them take as much each
-	body, err := c.readBody(isJSON, errMediaType, factor)
+	body, err := c.readBody(isJSON, errMediaType, decodeFactor)
 	if err != nil {
 		return err
 	}
@@ -30,24 +31,18 @@ func (c *call) decode(in any) error {
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}
-	if err := c.reserveFields(factor, body); err != nil {
+	const maxFields, fieldSize = 1 << 20, 80 // the decoder keeps their names to find repeated ones
+	fields := countFields(body)
+	if fields > maxFields {
+		return invalidRequest(fmt.Sprintf("body must have at most %d fields", maxFields))
+	}
+	if err := c.reserve(decodeFactor*int64(len(body)) + fieldSize*fields); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, in); err != nil {
 		return invalidRequest(decodeErrorMessage(err))
 	}
 	return nil
-}
-
-// reserveFields extends the memory of a request to factor times its body and what the decoder
-// needs for the names of fields, by which it finds repeated ones.
-func (c *call) reserveFields(factor int64, body []byte) error {
-	const most, size = 1 << 20, 80
-	fields := countFields(body)
-	if fields > most {
-		return invalidRequest(fmt.Sprintf("body must have at most %d fields", most))
-	}
-	return c.reserve(factor*int64(len(body)) + size*fields)
 }
 
 // countFields returns how many fields the objects of a body have.

@@ -70,13 +70,10 @@ func (c *call) resources() (out Resources, err error) {
 
 // addBody adds what the body names. The endpoint reads it again. Fields of another type
 // than the endpoint accepts are left to it.
-func (r *Resources) addBody(c *call) error {
-	const factor = 3 // as in decode
-	text, err := c.readBody(isJSON, errMediaType, factor)
-	if err != nil {
+func (r *Resources) addBody(c *call) (err error) {
+	if c.body.text, err = c.readBody(isJSON, errMediaType, decodeFactor); err != nil {
 		return err
 	}
-	c.body.text = text
 	var in struct {
 		FolderID      jsontext.Value `json:"folderId"`
 		IDs           jsontext.Value `json:"ids"`
@@ -84,13 +81,8 @@ func (r *Resources) addBody(c *call) error {
 		ExportedURL   jsontext.Value `json:"exportedUrl"`
 		Items         jsontext.Value `json:"items"`
 	}
-	if len(text) > 0 {
-		if err := c.reserveFields(factor, text); err != nil {
-			return err
-		}
-		if err := json.Unmarshal(text, &in); err != nil {
-			return invalidRequest(decodeErrorMessage(err))
-		}
+	if err := c.decode(&in); err != nil {
+		return err
 	}
 	var folderID int64
 	if json.Unmarshal(in.FolderID, &folderID) == nil && in.FolderID.Kind() == '0' {
