@@ -54,14 +54,10 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	var last int64
 	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, symbol *symbols.Symbol) error {
 		symbol.FolderID = folderID
-		dest := []any{
+		return sqlstore.ScanSymbol(row, symbol, details,
 			&page.Version, &last, // the same in each row
 			&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version,
-		}
-		if details {
-			return sqlstore.ScanDetails(row, symbol, dest...)
-		}
-		return row.Scan(dest...)
+		)
 	}, `
 		SELECT
 			folder.contents_version,

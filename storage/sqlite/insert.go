@@ -27,8 +27,8 @@ type insertion struct {
 
 // insert inserts a symbol. Insertions that wait for the writer join the next one, so
 // that they share a commit. They return after it.
-func (db *database) insert(ctx context.Context, tenant string, symbol *symbols.Symbol) error {
-	own := &insertion{symbol, tenant, nil, make(chan struct{})}
+func (db *database) insert(ctx context.Context, own *insertion) error {
+	own.done = make(chan struct{})
 	select {
 	case db.writeLock <- struct{}{}:
 		defer func() { <-db.writeLock }()

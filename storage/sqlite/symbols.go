@@ -33,13 +33,8 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 	err := s.db.Query(ctx, func(rows sqlstore.Rows) error {
 		for read := 0; read < max(size, 1) && rows.Next(); {
 			symbol, last := symbols.Symbol{FolderID: folderID}, int64(0)
-			dest := []any{&page.Version, &symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version, &last}
-			var err error
-			if details {
-				err = sqlstore.ScanDetails(rows, &symbol, dest...)
-			} else {
-				err = rows.Scan(dest...)
-			}
+			err := sqlstore.ScanSymbol(rows, &symbol, details,
+				&page.Version, &symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.Version, &last)
 			if err != nil {
 				return err
 			}
@@ -71,15 +66,13 @@ func (s symbolStore) ListSymbols(ctx context.Context, folderID int64, r symbols.
 
 func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []symbols.Symbol) ([]symbols.Symbol, error) {
 	list := slices.Clone(given)
-	for i := range list {
-		list[i].FolderID = folderID
-	}
-	if len(list) == 1 {
-		return list, s.db.insert(ctx, s.Of, &list[0])
-	}
 	group := make([]*insertion, len(list))
 	for i := range list {
+		list[i].FolderID = folderID
 		group[i] = &insertion{Symbol: &list[i], tenant: s.Of}
+	}
+	if len(list) == 1 {
+		return list, s.db.insert(ctx, group[0])
 	}
 	err := s.db.write(ctx, func(tx transaction) error {
 		err := tx.insert(ctx, group)

@@ -189,7 +189,7 @@ func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInf
 	return info, orMissing(err, symbols.ErrSymbolNotFound)
 }
 
-// DetailColumns are the columns of symbols s that [ScanDetails] reads.
+// DetailColumns are the columns of symbols s that are details.
 const DetailColumns = `s.tags, s.meta, s.created_at, s.updated_at, s.updated_by`
 
 // selectSymbol selects what scanSymbol reads, by tenant and id. Data of more than $3 bytes
@@ -201,13 +201,16 @@ const selectSymbol = `
 	WHERE s.id = $2`
 
 func scanSymbol(row Row, symbol *symbols.Symbol) error {
-	err := ScanDetails(row, symbol,
+	err := ScanSymbol(row, symbol, true,
 		&symbol.ID, &symbol.Name, &symbol.Type, &symbol.Data, &symbol.FolderID, &symbol.Version)
 	return orMissing(err, symbols.ErrSymbolNotFound)
 }
 
-// ScanDetails scans a row whose last columns are [DetailColumns].
-func ScanDetails(row Row, symbol *symbols.Symbol, dest ...any) error {
+// ScanSymbol scans a row whose last columns, with details, are [DetailColumns].
+func ScanSymbol(row Row, symbol *symbols.Symbol, details bool, dest ...any) error {
+	if !details {
+		return row.Scan(dest...)
+	}
 	var tags string
 	err := row.Scan(append(dest, &tags, &symbol.Meta, (*Time)(&symbol.CreatedAt), (*Time)(&symbol.UpdatedAt), &symbol.UpdatedBy)...)
 	symbol.Tags = symbols.ParseTags(tags)
