@@ -38,17 +38,14 @@ type exportRecord struct {
 }
 
 func newExportRecord(export exports.Export) exportRecord {
-	record := exportRecord{
+	return exportRecord{
 		ID:            export.ID,
 		SourceFileURL: export.SourceURL,
 		ExportedURL:   export.ExportedURL,
+		FileName:      orNull(export.FileName, export.FileName != ""),
 		CreatedAt:     formatTime(export.CreatedAt),
 		UpdatedAt:     formatTime(export.UpdatedAt),
 	}
-	if export.FileName != "" {
-		record.FileName = &export.FileName
-	}
-	return record
 }
 
 func (e exportEndpoints) register(c *call) error {
@@ -102,10 +99,7 @@ type adminExportRecord struct {
 }
 
 func (e exportEndpoints) adminRecord(export exports.Export) adminExportRecord {
-	record := adminExportRecord{exportRecord: newExportRecord(export)}
-	if e.tenants {
-		record.Tenant = &export.Tenant
-	}
+	record := adminExportRecord{exportRecord: newExportRecord(export), Tenant: orNull(export.Tenant, e.tenants)}
 	if id, ok := strings.CutPrefix(export.RegisteredBy, "key "); ok {
 		if id, err := strconv.ParseInt(id, 10, 64); err == nil {
 			record.RegisteredBy = &id
@@ -207,17 +201,14 @@ func (e exportEndpoints) checkExport(c *call) error {
 		}
 		return c.encode(http.StatusOK, failedExportResponse{Code: out.code, Reason: failureReason(export, err)})
 	}
-	body := checkedExportResponse{
+	return c.encode(http.StatusOK, checkedExportResponse{
 		OK:         true,
+		Size:       orNull(check.Size, check.Size >= 0),
 		Type:       downloadContentType(check.Type),
 		FileName:   check.Name,
 		Resumable:  check.Resumable,
 		DurationMS: time.Since(start).Milliseconds(),
-	}
-	if check.Size >= 0 {
-		body.Size = &check.Size
-	}
-	return c.encode(http.StatusOK, body)
+	})
 }
 
 // failureReason describes why a file cannot be opened, without the secrets of its

@@ -130,6 +130,14 @@ func marshal(value any) []byte {
 	return text
 }
 
+// orNull returns a value that is encoded as null unless ok.
+func orNull[T any](value T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &value
+}
+
 // optional is a field of a JSON object that may be absent. A null is an error
 // unless T is a pointer.
 type optional[T any] struct {

@@ -36,23 +36,18 @@ type linkResponse struct {
 }
 
 func newLinkResponse(link *exports.Link) linkResponse {
-	out := linkResponse{
+	return linkResponse{
 		Success:   true,
 		URL:       linkPath(link),
 		FileName:  link.FileName,
+		Size:      orNull(link.Size, link.Size >= 0),
 		Resumable: link.Resumable(),
+		ETag:      orNull(link.ETag, link.Resumable()),
 		ExpiresAt: formatTime(link.ExpiresAt),
 		Skipped:   skippedItems(link.Skipped),
 
 		NotResumable: skippedItems(link.NotResumable),
 	}
-	if link.Size >= 0 {
-		out.Size = &link.Size
-	}
-	if link.Resumable() {
-		out.ETag = &link.ETag
-	}
-	return out
 }
 
 func (e exportEndpoints) createLink(c *call) error {

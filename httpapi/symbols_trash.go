@@ -52,13 +52,11 @@ func (e symbolEndpoints) listTrash(c *call) error {
 		},
 		append: func(dst []byte, entry *symbols.TrashEntry) []byte {
 			record := trashRecord{
-				ID: entry.ID, Kind: "symbol", Name: entry.Name, FolderID: entry.FolderID, DeletedAt: formatTime(entry.DeletedAt),
+				ID: entry.ID, Kind: "symbol", Name: entry.Name, FolderID: entry.FolderID,
+				DeletedAt: formatTime(entry.DeletedAt), DeletedBy: orNull(entry.DeletedBy, entry.DeletedBy != 0),
 			}
 			if entry.SymbolID == 0 {
 				record.Kind, record.Symbols = "folder", &entry.Symbols
-			}
-			if entry.DeletedBy != 0 {
-				record.DeletedBy = &entry.DeletedBy
 			}
 			return append(dst, marshal(record)...)
 		},

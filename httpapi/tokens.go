@@ -36,12 +36,7 @@ type tokenResponse struct {
 }
 
 // listOrNull returns a list that is encoded as null if it is nil.
-func listOrNull(list []string) *[]string {
-	if list == nil {
-		return nil
-	}
-	return &list
-}
+func listOrNull(list []string) *[]string { return orNull(list, list != nil) }
 
 // createToken responds with a page token of the raw key of the request.
 func (e keyEndpoints) createToken(c *call) error {
@@ -83,15 +78,16 @@ type ownKeyResponse struct {
 // getOwnKey responds with what the key of the request permits.
 func getOwnKey(c *call) error {
 	key := &c.key
-	out := ownKeyResponse{ID: key.ID, Name: key.Name, Scopes: listOrNull(key.Scopes.List())}
-	if key.Owner != "" {
-		out.Owner = &key.Owner
+	end := key.ValidUntil()
+	out := ownKeyResponse{
+		ID:        key.ID,
+		Name:      key.Name,
+		Owner:     orNull(key.Owner, key.Owner != ""),
+		Scopes:    listOrNull(key.Scopes.List()),
+		ExpiresAt: orNull(formatTime(end), !end.IsZero()),
 	}
 	if key.Token != nil {
 		out.IsToken, out.Sources = true, listOrNull(key.Token.Sources)
-	}
-	if end := key.ValidUntil(); !end.IsZero() {
-		out.ExpiresAt = new(formatTime(end))
 	}
 	return c.encode(http.StatusOK, out)
 }
