@@ -39,12 +39,12 @@ type Batch struct {
 
 // advance moves to the next item whose file can be read, and skips those before
 // it. After the last one it returns io.EOF.
-func (b *Batch) advance(onWait func()) error {
+func (b *Batch) advance(flush func() error) error {
 	for b.current++; b.current < len(b.items); b.current++ {
 		item := b.items[b.current]
 		err := item.Err
 		if err == nil {
-			if b.file, err = b.queue.Next(onWait); err == nil {
+			if b.file, err = b.queue.Next(flush); err == nil {
 				return nil
 			}
 			err = openError(err, nil)
@@ -69,15 +69,10 @@ func (b *Batch) Size() int64 { return b.size }
 // If WriteZip returns an error, the archive is incomplete and the caller must
 // abort the response.
 func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
-	onWait := func() {
-		if flush != nil {
-			flush() // if it fails, so does the next write
-		}
-	}
 	z := zipstream.NewWriter(w)
 	names := filename.NewDedup(manifestName)
 	var err error
-	for ; err == nil; err = b.advance(onWait) {
+	for ; err == nil; err = b.advance(flush) {
 		entry := b.entry(b.current, b.file, names)
 		if err := b.add(z, entry); err != nil {
 			return fmt.Errorf("zip entry %q: %w", entry.Name, err)
@@ -235,7 +230,7 @@ func (s *Service) openBatch(ctx context.Context, items []BatchItem, requested, m
 			b.Close()
 		}
 	}()
-	if err := b.advance(func() {}); err != nil {
+	if err := b.advance(nil); err != nil {
 		return nil, newBatchError(b.skipped)
 	}
 	b.plan(time.Since(start))

@@ -27,7 +27,7 @@ type linkReader struct {
 	sections []Section
 	entries  []planEntry
 	facts    map[int]*filefacts.Fact // by entry, of those that the sections need
-	onWait   func()
+	flush    func() error
 
 	queue   *prefetch.Queue[*filefacts.Reader]
 	parts   []zipstream.Need                   // to read, without CRC
@@ -43,8 +43,7 @@ type linkReader struct {
 //
 // When ctx ends, writeSection fails. The caller must close the linkReader.
 func (l *Link) open(ctx context.Context, sections []Section, flush func() error) (*linkReader, error) {
-	r := &linkReader{link: l, sections: sections, entries: l.plan.Entries}
-	r.onWait = func() { flush() } // if it fails, so does the next write
+	r := &linkReader{link: l, sections: sections, entries: l.plan.Entries, flush: flush}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	opened := false
 	defer func() { // also if an Opener panics
@@ -80,16 +79,15 @@ func (l *Link) open(ctx context.Context, sections []Section, flush func() error)
 // needs returns what sections require of each file, in order.
 func (p *plan) needs(sections []Section) (list []zipstream.Need) {
 	for _, s := range sections {
-		if !p.Zip && s.Length > 0 {
-			list = append(list, zipstream.Need{Offset: s.Offset, Length: s.Length})
-		}
-		if !p.Zip {
-			continue
-		}
-		for need := range p.archive.Needs(s.Offset, s.Length) {
-			if need.Entry < len(p.Entries) { // not of manifest.json
-				list = append(list, need)
+		switch {
+		case p.Zip:
+			for need := range p.archive.Needs(s.Offset, s.Length) {
+				if need.Entry < len(p.Entries) { // not of manifest.json
+					list = append(list, need)
+				}
 			}
+		case s.Length > 0:
+			list = append(list, zipstream.Need{Offset: s.Offset, Length: s.Length})
 		}
 	}
 	return list
@@ -187,7 +185,7 @@ func (r *linkReader) advance() (err error) {
 	if r.next == len(r.parts) {
 		return fmt.Errorf("%w: it is not part of the sections", ErrFailed)
 	}
-	r.current, err = r.queue.Next(r.onWait)
+	r.current, err = r.queue.Next(r.flush)
 	r.next++
 	return openError(err, nil)
 }
@@ -243,7 +241,7 @@ func (r *linkReader) CRC(entry int) (crc uint32, err error) {
 		}
 		return crc, err
 	}
-	r.onWait()
+	r.flush()
 	if err := r.readUnknown(); err != nil {
 		return 0, openError(err, nil)
 	}

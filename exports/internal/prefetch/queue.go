@@ -146,13 +146,13 @@ func (t *task[F]) discard() {
 
 // Next closes the previous file, waits for the next one and returns it, or the
 // error with which it failed. The file is valid until Next or Close is called. If
-// Next waits for more than 50 ms, it calls onWait once. It must not be called
-// more often than there are jobs.
+// Next waits for more than 50 ms, it calls flush once, unless that is nil. Next must not
+// be called more often than there are jobs.
 //
 // Next checks that an incomplete file can still be read: it reads more of it,
 // and reopens it if that fails or if the upstream may have closed the idle
 // connection.
-func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
+func (q *Queue[F]) Next(flush func() error) (Result[F], error) {
 	q.member.setConsuming(time.Time{})
 	defer func() { q.member.setConsuming(time.Now()) }()
 	if q.next > 0 {
@@ -162,7 +162,7 @@ func (q *Queue[F]) Next(onWait func()) (Result[F], error) {
 	q.start()
 	t := q.tasks[q.next]
 	q.next++
-	q.wait(t, onWait)
+	q.wait(t, flush)
 	if r := &t.outcome.Result; t.outcome.Err == nil && !r.Complete {
 		// After an idle timeout a successful read is no proof that the rest can be read: the
 		// data may have been buffered before the upstream closed the connection.
@@ -181,12 +181,14 @@ func (q *Queue[F]) release(t *task[F]) {
 	t.leave()
 }
 
-func (q *Queue[F]) wait(t *task[F], onWait func()) {
+func (q *Queue[F]) wait(t *task[F], flush func() error) {
 	close(t.wanted)
 	select {
 	case t.outcome = <-t.outcomes:
 	case <-time.After(50 * time.Millisecond):
-		onWait()
+		if flush != nil {
+			flush() // if it fails, so does the next write
+		}
 		t.outcome = <-t.outcomes
 	}
 	if t.outcome.Err == errDiscarded {

@@ -76,8 +76,6 @@ func testConfig() Config {
 	return Config{Files: 16, Budget: NewBudget(64 << 20), Timeout: 20 * time.Second}
 }
 
-func noWait() {}
-
 // bubble runs a test with an upstream on a simulated clock.
 func bubble(t *testing.T, test func(t *testing.T, is *is.I, u *fakeUpstream)) {
 	t.Helper()
@@ -87,7 +85,7 @@ func bubble(t *testing.T, test func(t *testing.T, is *is.I, u *fakeUpstream)) {
 // next returns the next file of a queue, which must not fail.
 func next(is *is.I, q *Queue[*fakeFile]) Result[*fakeFile] {
 	is.Helper()
-	file, err := q.Next(noWait)
+	file, err := q.Next(nil)
 	is.NoErr(err)
 	return file
 }
@@ -111,7 +109,7 @@ func TestQueue_YieldsFilesInOrder(t *testing.T) {
 		jobs[52] = u.file("5", strings.Repeat("x", PrefixSize+1), 0)
 		q := New(t.Context(), testConfig(), jobs)
 		for i := range jobs {
-			file, err := q.Next(noWait)
+			file, err := q.Next(nil)
 			if i == 50 {
 				is.Equal(err, errGone)
 				continue
@@ -362,7 +360,7 @@ func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 				q := New(t.Context(), testConfig(), jobs)
 				defer q.Close()
 				for range 200 {
-					_, err := q.Next(noWait)
+					_, err := q.Next(nil)
 					is.True(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnresponsive))
 				}
 				is.True(tried.Load() < 60)
@@ -388,7 +386,7 @@ func TestQueue_ErrorsDoNotStopIt(t *testing.T) {
 			q := New(t.Context(), testConfig(), append(jobs, u.file("a", "ok", 0)))
 			defer q.Close()
 			for range jobs {
-				_, err := q.Next(noWait)
+				_, err := q.Next(nil)
 				is.Equal(err, errGone)
 			}
 			next(is, q)
@@ -411,7 +409,7 @@ func TestQueue_SlowFileIsYieldedAfterTimeout(t *testing.T) {
 			return &fakeFile{Reader: trickle{}, length: -1}, nil
 		})})
 		start, waits := time.Now(), 0
-		file, err := q.Next(func() { waits++ })
+		file, err := q.Next(func() error { waits++; return nil })
 		is.NoErr(err)
 		is.True(!file.Complete)
 		is.Equal(len(file.Prefix), 20)
@@ -482,7 +480,7 @@ func TestQueue_TruncatedFileFails(t *testing.T) {
 	q := New(t.Context(), testConfig(), []Job[*fakeFile]{u.job("a", func(context.Context) (*fakeFile, error) {
 		return &fakeFile{Reader: strings.NewReader("half"), length: 8}, nil
 	})})
-	_, err := q.Next(noWait)
+	_, err := q.Next(nil)
 	is.Equal(err, io.ErrUnexpectedEOF)
 	q.Close()
 	is.Equal(u.closed.Load(), int64(1))
@@ -506,7 +504,7 @@ func TestQueue_PanicFailsTheFile(t *testing.T) {
 		u.file("a", "ok", 0),
 	})
 	for _, want := range []string{"bug in Open", "bug in Read", "bug in Read"} {
-		_, err := q.Next(noWait)
+		_, err := q.Next(nil)
 		is.True(err != nil && strings.Contains(err.Error(), want))
 	}
 	next(is, q)
@@ -567,7 +565,7 @@ func TestQueue_ContextEndsAllFiles(t *testing.T) {
 		defer q.Close()
 		time.AfterFunc(time.Second, cancel)
 		for range jobs {
-			_, err := q.Next(noWait)
+			_, err := q.Next(nil)
 			is.True(errors.Is(err, context.Canceled) || errors.Is(err, ErrUnresponsive))
 		}
 	})
@@ -585,7 +583,7 @@ func TestQueue_OneTimeoutDoesNotStopIt(t *testing.T) {
 		}
 		q := New(t.Context(), testConfig(), jobs)
 		defer q.Close()
-		_, err := q.Next(noWait)
+		_, err := q.Next(nil)
 		is.True(err != nil)
 		next(is, q)
 	})
