@@ -137,7 +137,10 @@ func lookupError(err error) errorResponse {
 		return errorResponse{err, tooMany, code, limit.Reason, limit.RetryAfter}
 	}
 	if denied, ok := errors.AsType[*DeniedError](err); ok {
-		return denied.response()
+		if denied.RetryAfter > 0 {
+			return errorResponse{err, tooMany, code, denied.Message, denied.RetryAfter}
+		}
+		return errorResponse{err, http.StatusForbidden, "forbidden", denied.Message, 0}
 	}
 	if taken, ok := errors.AsType[*keys.TakenError](err); ok {
 		return errorResponse{err, http.StatusConflict, "conflict", taken.Error(), 0}
@@ -188,13 +191,6 @@ func (e *DeniedError) Error() string {
 		return e.Message
 	}
 	return e.cause.Error()
-}
-
-func (e *DeniedError) response() errorResponse {
-	if e.RetryAfter > 0 {
-		return errorResponse{e, http.StatusTooManyRequests, "too_many_requests", e.Message, e.RetryAfter}
-	}
-	return errorResponse{e, http.StatusForbidden, "forbidden", e.Message, 0}
 }
 
 // denied returns a DeniedError for an error of the application, or

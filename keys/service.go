@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -90,7 +91,7 @@ type Service struct {
 	loads  singleflight.Group          // by digest and floor of the cache
 	reads  fresh.Reads[Digest, *entry] // without a lease
 	uses   *uses
-	stats  counters
+	stats  struct{ hits, misses, uncached, rejected, unavailable atomic.Uint64 }
 }
 
 // Format implements [fmt.Formatter] for all verbs. It prints no state, which other

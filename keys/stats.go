@@ -1,9 +1,6 @@
 package keys
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Stats counts what [Service.Verify] and [Service.VerifyDigest] have done since the
 // Service was created.
@@ -19,10 +16,6 @@ type Stats struct {
 	// began. It is negative before the first one and after Run. It grows after a
 	// minute without checks.
 	LeaseAge time.Duration
-}
-
-type counters struct {
-	hits, misses, uncached, rejected, unavailable atomic.Uint64
 }
 
 // Stats returns the counters. It does not read them as one snapshot, so sums

@@ -107,7 +107,7 @@ type Opener struct {
 	publicDialer   *net.Dialer // for all other hosts, with the SSRF guard
 	transport      *http.Transport
 	initialBackoff time.Duration
-	stats          counters
+	stats          struct{ attempts, retries, resumes atomic.Uint64 }
 	hosts          hosts
 }
 
@@ -165,8 +165,6 @@ func (o *Opener) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	return o.publicDialer.DialContext(ctx, network, address)
 }
-
-type counters struct{ attempts, retries, resumes atomic.Uint64 }
 
 // CloseIdleConnections closes pooled connections that are not in use.
 func (o *Opener) CloseIdleConnections() { o.transport.CloseIdleConnections() }
