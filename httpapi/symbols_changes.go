@@ -27,14 +27,10 @@ type changeEvent struct {
 // newEvent returns an event (WHATWG HTML, section 9.2), or a comment if nothing has
 // changed.
 func newEvent(change symbols.Change) []byte {
-	data := changeEvent{Folders: true}
-	if !change.All {
-		list := append([]int64{}, change.FolderIDs...)
-		data = changeEvent{change.Folders, &list}
-		if !data.Folders && len(list) == 0 {
-			return []byte(": nothing has changed\n\n")
-		}
+	if !change.All && !change.Folders && len(change.FolderIDs) == 0 {
+		return []byte(": nothing has changed\n\n")
 	}
+	data := changeEvent{change.All || change.Folders, orNull(append([]int64{}, change.FolderIDs...), !change.All)}
 	return fmt.Appendf(nil, "event: symbols\nid: %s\ndata: %s\n\n", change.ID, marshal(data))
 }
 

@@ -162,12 +162,10 @@ func newImportResponse(contents *bundle.Contents, created []symbols.Symbol, opti
 		Imported: count,
 		Files:    make([]importedFile, count),
 		Ignored:  fileNotes(contents.Ignored),
+		Skipped:  orNull(fileNotes(contents.Skipped), options.Skip),
 	}
 	for i, file := range contents.Files {
 		out.Files[i] = importedFile{File: file.Name, Name: file.Symbol.Name, Type: file.Symbol.Type}
-	}
-	if options.Skip {
-		out.Skipped = new(fileNotes(contents.Skipped))
 	}
 	if options.DryRun {
 		out.Message = fmt.Sprintf("Symbols that can be imported: %d. Nothing was changed.", count)

@@ -17,15 +17,13 @@ func (in *tokenRequest) fields() (fields keys.TokenFields, err error) {
 	if in.ExpiresInSeconds.set {
 		fields.Lifetime = wholeSeconds(cmp.Or(in.ExpiresInSeconds.value, -1)) // zero is not the default
 	}
-	if list := in.Scopes.value; list != nil {
-		if fields.Scopes, err = keys.NewScopes(*list...); err != nil {
-			return fields, err
-		}
+	if in.Sources.value != nil {
+		fields.Sources = *in.Sources.value
 	}
-	if list := in.Sources.value; list != nil {
-		fields.Sources = *list
+	if in.Scopes.value != nil {
+		fields.Scopes, err = keys.NewScopes(*in.Scopes.value...)
 	}
-	return fields, nil
+	return fields, err
 }
 
 type tokenResponse struct {
