@@ -235,3 +235,17 @@ func TestFind_RemembersNoNames(t *testing.T) {
 	is.True(!found)
 	is.True(after.TotalAlloc-before.TotalAlloc < 2*uint64(data.Len()))
 }
+
+// TestFind_KeepsNoWhiteSpace: what is found may be kept in a cache, at its capacity.
+func TestFind_KeepsNoWhiteSpace(t *testing.T) {
+	is := is.New(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	found, ok := picture.Find(strings.Repeat(" ", 16<<20) + `<?xml version="1.0"?>` + svg)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	is.True(ok)
+	is.True(int64(after.HeapAlloc)-int64(before.HeapAlloc) < 1<<20)
+	runtime.KeepAlive(found)
+}

@@ -107,8 +107,8 @@ var declaredEncoding = regexp.MustCompile(`^(\x{feff}?<\?xml[ \t\r\n][^>]*[ \t\r
 // and encodings with one byte for each character in documents of up to 4 MiB. Other content
 // is returned unchanged, but for white space before a declaration.
 func ToUTF8(content []byte) []byte {
-	if text := bytes.TrimLeft(content, whiteSpace); bytes.HasPrefix(text, []byte("<?xml")) {
-		content = text
+	if text := bytes.TrimLeft(content, whiteSpace); len(text) < len(content) && bytes.HasPrefix(text, []byte("<?xml")) {
+		content = bytes.Clone(text) // a cache of it must not keep the white space in memory
 	}
 	declared := declaredEncoding.FindSubmatch(content[:min(len(content), maxHead)])
 	var from encoding.Encoding
