@@ -19,6 +19,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
 )
 
 // startBody sends a request of which only part of the body arrives.
@@ -256,4 +257,28 @@ func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
 	close(store.closed)
 	all.Wait()
 	is.True(store.calls.Load() >= 5)
+}
+
+// exhaust takes all memory for large requests until the test ends.
+func exhaust(h *harness) {
+	for _, path := range []string{"/symbol/folders/1/symbols", "/symbol/folders/1/import"} { // 3 MiB each: three times a buffer of 1 MiB
+		conn := h.startBody(path, h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10))
+		h.t.Cleanup(func() { conn.Close() })
+	}
+	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))
+	eventually(h.t, func() bool { return h.client("POST", "/symbol/folders/1/symbols", large).status == 503 })
+}
+
+func TestMemoryBudget_CountsWhatIsRestored(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 200*time.Millisecond, time.Second
+	})
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	symbol := must(h.options.Symbols.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "a", Type: "a/b", Data: strings.Repeat("a", 1<<20)}))(t)
+	is.NoErr(h.options.Symbols.DeleteSymbol(t.Context(), symbol.ID, symbols.Any, 0))
+	exhaust(h)
+	h.client("POST", "/symbol/trash/1/restore", "").wantError(503, "unavailable")
+	is.Equal(len(h.client("GET", "/symbol/trash", "").want(200).array()), 1)
 }

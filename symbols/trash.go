@@ -26,6 +26,7 @@ type TrashEntry struct {
 	FolderID  int64 // the folder's own id, or that of the symbol's folder
 	Name      string
 	Symbols   int64 // of a folder
+	Size      int64 // as in [Options.TrashSize]
 	DeletedAt time.Time
 	DeletedBy int64 // id of the key; 0 if unknown
 }

@@ -17,21 +17,16 @@ type trashEntry struct {
 	symbols []symbols.Symbol
 }
 
-// size returns how many bytes count for the entry.
-func (e trashEntry) size() (size int64) {
-	if e.SymbolID == 0 {
-		size = symbols.PageOverhead // of the folder
-	}
-	for _, symbol := range e.symbols {
-		size += int64(len(symbol.Data) + len(symbol.Meta) + len(symbol.Tags.String()) + symbols.PageOverhead)
-	}
-	return size
-}
-
 // discard adds an entry to the trash, unless the deletion is final.
 func (s symbolStore) discard(entry symbols.TrashEntry, list []symbols.Symbol, d symbols.Deletion) {
 	if d.Final {
 		return
+	}
+	if entry.SymbolID == 0 {
+		entry.Size = symbols.PageOverhead // of the folder
+	}
+	for _, symbol := range list {
+		entry.Size += int64(len(symbol.Data) + len(symbol.Meta) + len(symbol.Tags.String()) + symbols.PageOverhead)
 	}
 	s.db.lastTrashID++
 	entry.ID, entry.DeletedAt, entry.DeletedBy = s.db.lastTrashID, d.At, d.By
@@ -181,7 +176,7 @@ func (s symbolStore) PruneTrash(ctx context.Context, oldest time.Time, size int6
 			if s.db.trash[id].tenant != s.tenant {
 				continue
 			}
-			total += s.db.trash[id].size()
+			total += s.db.trash[id].Size
 			if total > size || !s.db.trash[id].DeletedAt.After(oldest) {
 				delete(s.db.trash, id)
 			}

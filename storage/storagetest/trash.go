@@ -53,6 +53,7 @@ func wantTrash(t testing.TB, s Storage, want ...symbols.TrashEntry) []symbols.Tr
 	last := int64(0)
 	for i, got := range page.Entries {
 		want[i].ID, want[i].DeletedAt, want[i].DeletedBy = got.ID, testTime, 3
+		want[i].Size = max(got.Size, symbols.PageOverhead)
 		if got != want[i] || got.ID <= last {
 			t.Errorf("ListTrash returns %+v, want %+v", got, want[i])
 		}
@@ -233,6 +234,9 @@ func trashPrune(t *testing.T, s Harness) {
 	size := int64(len(symbol.Data)+len(symbol.Meta)+len("tag\nother\n")) + symbols.PageOverhead
 	prune(longAgo, size)
 	entry := wantTrash(t, s, kept[1:]...)[0]
+	if entry.Size != size {
+		t.Errorf("Size is %d, want %d", entry.Size, size)
+	}
 	_, err = s.Symbols().RestoreTrash(t.Context(), entry.ID, longAgo, restorer, toOwn)
 	must(t, err)
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))

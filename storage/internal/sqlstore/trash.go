@@ -98,13 +98,13 @@ func (s Symbols) tryDeleteSymbols(ctx context.Context, tx Tx, ids []int64, d sym
 // selectTrash selects what scanTrash reads: entries of a tenant that were deleted after a
 // time.
 const selectTrash = `
-	SELECT id, coalesce(symbol_id, 0), folder_id, name, symbols, deleted_at, deleted_by
+	SELECT id, coalesce(symbol_id, 0), folder_id, name, symbols, size, deleted_at, deleted_by
 	FROM canvasback_trash
 	WHERE tenant = $1 AND deleted_at > $2`
 
 func scanTrash(row Row, entry *symbols.TrashEntry) error {
 	err := row.Scan(
-		&entry.ID, &entry.SymbolID, &entry.FolderID, &entry.Name, &entry.Symbols, (*Time)(&entry.DeletedAt), &entry.DeletedBy,
+		&entry.ID, &entry.SymbolID, &entry.FolderID, &entry.Name, &entry.Symbols, &entry.Size, (*Time)(&entry.DeletedAt), &entry.DeletedBy,
 	)
 	return orMissing(err, symbols.ErrTrashNotFound)
 }
