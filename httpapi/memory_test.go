@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -281,4 +282,31 @@ func TestMemoryBudget_CountsWhatIsRestored(t *testing.T) {
 	exhaust(h)
 	h.client("POST", "/symbol/trash/1/restore", "").wantError(503, "unavailable")
 	is.Equal(len(h.client("GET", "/symbol/trash", "").want(200).array()), 1)
+}
+
+// getCounter counts calls of GetSymbol.
+type getCounter struct {
+	symbols.Store
+	reads atomic.Int64
+}
+
+func (c *getCounter) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	c.reads.Add(1)
+	return c.Store.GetSymbol(ctx, id)
+}
+
+func TestMemoryBudget_CountsMetaOfSearch(t *testing.T) {
+	t.Parallel()
+	store := &getCounter{Store: memory.New().Symbols()}
+	h := serve(t, func(o *httpapi.Options) {
+		o.Symbols = must(symbols.NewService(store, nil))(t)
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 200*time.Millisecond, time.Second
+	})
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	list := slices.Repeat([]symbols.NewSymbol{{Name: "valve", Type: "a/b", Data: "x", Meta: `{"a":"` + strings.Repeat("a", 16000) + `"}`}}, 1000)
+	must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))(t)
+	exhaust(h)
+	store.reads.Store(0)
+	h.client("GET", "/symbol/search?q=valve&limit=1000&fields=meta", "").wantError(503, "unavailable")
+	is.New(t).True(store.reads.Load() < 100) // of 1,000
 }

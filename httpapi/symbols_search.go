@@ -75,17 +75,32 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 // one.
 func (e symbolEndpoints) sendFoundData(c *call, query symbols.Query, found []symbols.SymbolInfo, fields bodies.Fields) error {
 	size := int64(0)
-	for _, info := range found {
+	for i, info := range found {
 		size += info.Size
+		found[i] = symbols.SymbolInfo{ID: info.ID, Size: info.Size} // names and tags would take megabytes until the end
 	}
 	if size > stream.ChunkSize {
 		return c.streamJSON(func(w io.Writer) error { return e.writeFound(c, w, query, found, fields) })
 	}
-	var body bytes.Buffer
+	body := countedBuffer{call: c}
 	if err := e.writeFound(c, &body, query, found, fields); err != nil {
 		return err
 	}
 	return c.sendCompressible(body.Bytes())
+}
+
+// countedBuffer is a buffer that counts as memory of the client.
+type countedBuffer struct {
+	bytes.Buffer
+	call *call
+}
+
+func (b *countedBuffer) Write(p []byte) (int, error) {
+	const factor = 3 // a full buffer is copied to one of twice the size
+	if err := b.call.count(factor * int64(b.Len()+len(p))); err != nil {
+		return 0, err
+	}
+	return b.Buffer.Write(p)
 }
 
 // writeFound omits symbols that the search no longer finds.
