@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -309,4 +311,35 @@ func TestMemoryBudget_CountsMetaOfSearch(t *testing.T) {
 	store.reads.Store(0)
 	h.client("GET", "/symbol/search?q=valve&limit=1000&fields=meta", "").wantError(503, "unavailable")
 	is.New(t).True(store.reads.Load() < 100) // of 1,000
+}
+
+// TestMemoryBudget_CountsManifestOfExport has an export that may exceed the memory, and
+// others that must not.
+func TestMemoryBudget_CountsManifestOfExport(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
+	h := serve(t, func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.ListCache, o.Limits.StoreTimeout = 16<<20, -1, 200*time.Millisecond
+	})
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	list := make([]symbols.NewSymbol, 1000)
+	for i := range list {
+		var random strings.Builder // not compressible
+		for range 600 {
+			random.WriteString(rand.Text())
+		}
+		list[i] = symbols.NewSymbol{Name: "a", Type: "a/b", Data: "x", Meta: `{"a":"` + random.String() + `"}`}
+	}
+	must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))(t)
+	clients := []string{h.keyOf(""), h.keyOf(""), h.keyOf(""), h.keyOf("")}
+	before, used := usedHeap(), int64(0)
+	for _, key := range clients {
+		conn := h.dial()
+		t.Cleanup(func() { conn.Close() })
+		is.New(t).NoErr(conn.SetReadBuffer(4 << 10))
+		fmt.Fprintf(conn, "GET /symbol/folders/1/export HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", key)
+	}
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		used = max(used, usedHeap()-before)
+	}
+	is.New(t).True(used < 48<<20) // 78 MiB if each had its manifest
 }

@@ -29,14 +29,15 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	if err := c.reserve(streamMemory); err != nil {
 		return err
 	}
-	first, err := e.symbolPage(c, 0)
+	held := int64(streamMemory)
+	first, err := e.symbolPage(c, 0, &held)
 	if err != nil {
 		return err
 	}
 	pages := func(after int64) (page symbols.Page, err error) {
 		page, first = first, symbols.Page{}
 		if after > 0 {
-			page, err = e.symbolPage(c, after)
+			page, err = e.symbolPage(c, after, &held)
 		}
 		return page, err
 	}
@@ -51,14 +52,20 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	})
 }
 
-func (e symbolEndpoints) symbolPage(c *call, after int64) (symbols.Page, error) {
-	return inTurn(c, true, func() (symbols.Page, error) {
+// symbolPage adds to held what the manifest of a zip has of the page until the end.
+func (e symbolEndpoints) symbolPage(c *call, after int64, held *int64) (symbols.Page, error) {
+	page, err := inTurn(c, true, func() (symbols.Page, error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		return e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
-			return c.reserve(streamMemory + 2*size) // and what is made of it
+			return c.reserve(*held + 2*size) // and what is made of it
 		}, true)
 	})
+	const perSymbol = 512 // without meta and tags
+	for _, symbol := range page.Symbols {
+		*held += int64(perSymbol + len(symbol.Meta) + len(symbol.Tags.String()))
+	}
+	return page, cmp.Or(err, c.reserve(*held))
 }
 
 type importResponse struct {
