@@ -249,3 +249,16 @@ func TestFind_KeepsNoWhiteSpace(t *testing.T) {
 	is.True(int64(after.HeapAlloc)-int64(before.HeapAlloc) < 1<<20)
 	runtime.KeepAlive(found)
 }
+
+// TestFind_LimitsNamespaces: the decoder keeps those of all open elements.
+func TestFind_LimitsNamespaces(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]bool{100: true, 101: false} {
+		var declared strings.Builder
+		for i := range count {
+			fmt.Fprintf(&declared, ` xmlns:n%d="a"`, i)
+		}
+		_, found := picture.Find("<svg><g" + declared.String() + "/></svg>")
+		is.New(t).Equal(found, want)
+	}
+}

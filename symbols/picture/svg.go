@@ -62,6 +62,7 @@ const (
 	maxDepth      = 1000    // of nested elements; browsers have a similar limit
 	maxEntities   = 1000    // that a document declares
 	maxAttributes = 1 << 16 // of a tag; the decoder keeps 48 bytes for each
+	maxNamespaces = 100     // that a tag declares; the decoder keeps 160 bytes for each until its end tag
 	entityText    = "\ufffd"
 	whiteSpace    = " \t\r\n"
 )
@@ -91,7 +92,13 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 		case nil:
 			return root, err == io.EOF && hasRoot
 		case xml.StartElement:
-			if outside && hasRoot || depth == maxDepth {
+			namespaces := 0
+			for _, attribute := range token.Attr {
+				if attribute.Name.Space == "xmlns" {
+					namespaces++
+				}
+			}
+			if outside && hasRoot || depth == maxDepth || namespaces > maxNamespaces {
 				return root, false
 			}
 			if !hasRoot {
