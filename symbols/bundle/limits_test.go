@@ -499,3 +499,16 @@ func TestRead_ManifestOfAnotherProgram(t *testing.T) {
 	_, err = bundle.Read(t.Context(), data, nil)
 	is.True(errors.Is(err, bundle.ErrInvalid))
 }
+
+// TestRead_ManifestWithManyTags: an empty tag takes three bytes of text and sixteen of memory.
+func TestRead_ManifestWithManyTags(t *testing.T) {
+	const size = 12 << 20
+	tags := strings.Repeat(`"",`, size/3) + `""`
+	archive := zipOf(t, file{name: "manifest.json", content: `{"format":"canvasback-symbols","version":1,"symbols":[{"tags":[` + tags + `]}]}`})
+	var err error
+	took := allocated(func() { _, err = bundle.Read(t.Context(), archive, nil) })
+	is.New(t).True(errors.Is(err, bundle.ErrInvalid))
+	if took > 8*size>>20 {
+		t.Errorf("a manifest of %d MiB took %d MiB", size>>20, took)
+	}
+}

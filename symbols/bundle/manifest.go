@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -40,8 +41,19 @@ type manifestEntry struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	envelope
-	Tags []string        `json:"tags,omitempty"`
+	Tags tagList         `json:"tags,omitempty"`
 	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+// tagList are the tags of an entry. Short ones take six times the memory of their text.
+type tagList []string
+
+// UnmarshalJSON rejects what is longer than the tags of any symbol.
+func (l *tagList) UnmarshalJSON(text []byte) error {
+	if len(text) > maxManifestEntry {
+		return errors.New("bundle: too many tags")
+	}
+	return json.Unmarshal(text, (*[]string)(l))
 }
 
 // parseManifest returns the entries of a manifest, at most limit+1.
