@@ -158,7 +158,7 @@ type changeFeed struct {
 }
 
 // join adds a follower that begins with what has changed since a position. Others may be
-// given changes again if the set is older than what they have.
+// given changes again.
 func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,9 +169,10 @@ func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Followe
 			other.add(nil, true)
 		}
 	}
-	if c.stop == nil || !set.reaches(c.position) || set.Position == c.position {
-		c.position, c.known = set.Position, make(map[Changed]int64)
+	if c.stop == nil || !set.reaches(c.position) {
+		c.position = set.Position
 	}
+	c.known = make(map[Changed]int64) // the set may lack what the others have
 	c.followers[f] = struct{}{}
 	if c.stop == nil {
 		var ctx context.Context

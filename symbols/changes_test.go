@@ -148,3 +148,82 @@ func TestFollow_JoinAfterFailover(t *testing.T) {
 	defer second.Close()
 	is.True(first.Take().All)
 }
+
+// twoReadStore reads the position first and then the changes, as package sqlite does. It calls
+// between and after.
+type twoReadStore struct {
+	symbols.Store
+	between, after atomic.Pointer[func(ctx context.Context)]
+}
+
+func (s *twoReadStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	first, err := s.Store.Changes(ctx, since)
+	if f := s.between.Load(); f != nil {
+		(*f)(ctx)
+	}
+	set, _ := s.Store.Changes(ctx, since)
+	set.Position = first.Position
+	if f := s.after.Load(); f != nil {
+		(*f)(ctx)
+	}
+	return set, err
+}
+
+type joining struct{}
+
+// TestFollow_JoinDuringRead has a follower whose first read is within one for all that returns
+// a later change, too.
+func TestFollow_JoinDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := &twoReadStore{Store: memory.New().Symbols()}
+		s := newService(t, store, nil)
+		var folders [2]symbols.Folder
+		for i, name := range []string{"A", "B"} {
+			var err error
+			folders[i], err = s.CreateFolder(t.Context(), name)
+			is.NoErr(err)
+		}
+		change := func(folder int) {
+			_, err := s.CreateSymbol(t.Context(), folders[folder].ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"})
+			is.NoErr(err)
+		}
+		first, err := s.Follow(t.Context(), "")
+		is.NoErr(err)
+		defer first.Close()
+		id := first.Take().ID
+
+		poll, join := make(chan struct{}), make(chan struct{})
+		between := func(ctx context.Context) {
+			if ctx.Value(joining{}) == nil {
+				<-poll
+			}
+		}
+		after := func(ctx context.Context) {
+			if ctx.Value(joining{}) != nil {
+				<-join
+			}
+		}
+		store.between.Store(&between)
+		store.after.Store(&after)
+		time.Sleep(300 * time.Millisecond) // the read for all has the position
+		change(0)
+		joined := make(chan *symbols.Follower)
+		go func() {
+			f, err := s.Follow(context.WithValue(t.Context(), joining{}, true), id)
+			is.NoErr(err)
+			joined <- f
+		}()
+		synctest.Wait()
+		change(1)
+		store.between.Store(nil)
+		close(poll)
+		synctest.Wait()
+		is.Equal(first.Take().FolderIDs, []int64{folders[0].ID, folders[1].ID})
+		close(join)
+		second := <-joined
+		defer second.Close()
+		time.Sleep(time.Second)
+		is.Equal(second.Take().FolderIDs, []int64{folders[0].ID, folders[1].ID})
+	})
+}
