@@ -155,6 +155,52 @@ func TestShareLink_ReplacesADeletedLink(t *testing.T) {
 	}
 }
 
+// heldInsertStore inserts links when held is closed.
+type heldInsertStore struct {
+	exports.LinkStore
+	held chan struct{}
+}
+
+func (s heldInsertStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
+	<-s.held
+	return s.LinkStore.InsertLink(ctx, link, limits)
+}
+
+// TestShareLink_LimitOfAnotherClient has a client with too many links, which asks for a link
+// to the same file at the same time.
+func TestShareLink_LimitOfAnotherClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		origin := privateOrigin{newFakeOrigin()}
+		db := memory.New().Exports()
+		held := heldInsertStore{db.(exports.LinkStore), make(chan struct{})}
+		share := func(store exports.LinkStore) func(source, client string) error {
+			s := must(exports.NewService(struct {
+				exports.Store
+				exports.LinkStore
+			}{db, store}, &exports.Options{Openers: []exports.Opener{origin}, LinksPerKey: 10}))(t)
+			return func(source, client string) error {
+				origin.set("https://files.example/"+source, newFile(100, 1))
+				put(t, s, source, "https://files.example/"+source)
+				item := must(s.FindItem(t.Context(), exports.BatchOf(source)[0]))(t)
+				_, err := s.ShareLink(t.Context(), item, exports.Digest{}, client)
+				return err
+			}
+		}
+		is.NoErr(share(db.(exports.LinkStore))("1", "full"))
+		shareHeld := share(held)
+		errs := make([]error, 2)
+		for i, client := range []string{"full", "other"} {
+			go func() { errs[i] = shareHeld("2", client) }()
+			synctest.Wait()
+		}
+		close(held.held)
+		synctest.Wait()
+		is.True(errors.Is(errs[0], exports.ErrTooManyLinks))
+		is.NoErr(errs[1])
+	})
+}
+
 // TestShareLink_KeepsTheSource renews a shared link by the source as the client gave it:
 // the key of that source has no key.
 func TestShareLink_KeepsTheSource(t *testing.T) {

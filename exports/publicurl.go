@@ -97,7 +97,7 @@ func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, c
 	}
 	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], source, export.ExportedURL, export.FileName)))
 	request := LinkRequest{Items: []BatchItem{{SourceURL: item.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
-	return share(ctx, s, string(key[:]), func(ctx context.Context) (*Link, error) {
+	return share(ctx, s, string(key[:])+client, func(ctx context.Context) (*Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
 		link, err := s.findUnused(ctx, s.shared.get(key), export.ExportedURL)
