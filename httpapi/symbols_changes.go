@@ -99,8 +99,8 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 		case <-comments.C:
 		case <-ended:
 			return endStream(out)
-		case <-c.r.Context().Done():
-			return c.r.Context().Err()
+		case <-c.r.Context().Done(): // also of middleware
+			return endStream(out)
 		}
 		if _, err := out.Write(text); err != nil {
 			return err

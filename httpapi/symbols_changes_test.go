@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -415,4 +416,34 @@ func TestChanges_InterruptsNoEndedResponse(t *testing.T) {
 	before := w.interrupted.Load()
 	time.Sleep(400 * time.Millisecond)
 	is.Equal(w.interrupted.Load(), before)
+}
+
+// TestChanges_EndOfContext has middleware that limits the time of each request. The connection
+// serves others then.
+func TestChanges_EndOfContext(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	api := httpapi.Handler(&h.options)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		api.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	httpapi.ConfigureServer(server.Config)
+	server.Start()
+	defer server.Close()
+	conn := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
+	defer conn.Close()
+	received := bufio.NewReader(conn)
+	for _, path := range []string{"/symbol/changes", "/symbol/folders"} {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, h.rawKey)
+		response := must(http.ReadResponse(received, nil))(t)
+		is.Equal(response.StatusCode, 200)
+		must(io.ReadAll(response.Body))(t)
+	}
+	time.Sleep(100 * time.Millisecond) // the connection is idle
+	is.NoErr(server.Config.Shutdown(t.Context()))
+	_, err := received.ReadByte()
+	is.Equal(err, io.EOF) // not reset
 }
