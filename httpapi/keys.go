@@ -18,24 +18,15 @@ import (
 // appendKey appends a key as JSON. Reflection would take more time for a page than
 // the store does.
 func appendKey(dst []byte, key *keys.Key) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = strconv.AppendInt(dst, key.ID, 10)
-	dst = append(dst, `,"name":`...)
-	dst = bodies.AppendString(dst, key.Name)
-	dst = append(dst, `,"keyPrefix":`...)
-	dst = bodies.AppendString(dst, key.Prefix)
-	dst = append(dst, `,"maskedKey":`...)
-	dst = bodies.AppendString(dst, key.Mask)
-	dst = append(dst, `,"isActive":`...)
-	dst = strconv.AppendBool(dst, key.Active)
-	dst = append(dst, `,"expiresAt":`...)
-	dst = appendOptionalTime(dst, key.ExpiresAt)
-	dst = append(dst, `,"lastUsedAt":`...)
-	dst = appendOptionalTime(dst, key.LastUsedAt)
-	dst = append(dst, `,"createdAt":`...)
-	dst = appendOptionalTime(dst, key.CreatedAt)
-	dst = append(dst, `,"updatedAt":`...)
-	dst = appendOptionalTime(dst, key.UpdatedAt)
+	dst = strconv.AppendInt(append(dst, `{"id":`...), key.ID, 10)
+	dst = bodies.AppendString(append(dst, `,"name":`...), key.Name)
+	dst = bodies.AppendString(append(dst, `,"keyPrefix":`...), key.Prefix)
+	dst = bodies.AppendString(append(dst, `,"maskedKey":`...), key.Mask)
+	dst = strconv.AppendBool(append(dst, `,"isActive":`...), key.Active)
+	dst = appendOptionalTime(append(dst, `,"expiresAt":`...), key.ExpiresAt)
+	dst = appendOptionalTime(append(dst, `,"lastUsedAt":`...), key.LastUsedAt)
+	dst = appendOptionalTime(append(dst, `,"createdAt":`...), key.CreatedAt)
+	dst = appendOptionalTime(append(dst, `,"updatedAt":`...), key.UpdatedAt)
 	dst = append(dst, `,"owner":`...)
 	if key.Owner == "" {
 		dst = append(dst, "null"...)
@@ -48,10 +39,8 @@ func appendKey(dst []byte, key *keys.Key) []byte {
 	} else {
 		dst = bodies.AppendStrings(dst, list)
 	}
-	dst = append(dst, `,"previousKeyExpiresAt":`...)
-	dst = appendOptionalTime(dst, key.PreviousExpiresAt)
-	dst = append(dst, `,"useCount":`...)
-	dst = strconv.AppendInt(dst, key.UseCount, 10)
+	dst = appendOptionalTime(append(dst, `,"previousKeyExpiresAt":`...), key.PreviousExpiresAt)
+	dst = strconv.AppendInt(append(dst, `,"useCount":`...), key.UseCount, 10)
 	return append(dst, '}')
 }
 

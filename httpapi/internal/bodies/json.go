@@ -18,10 +18,8 @@ import (
 
 // AppendFolder appends a folder as JSON.
 func AppendFolder(dst []byte, folder symbols.Folder) []byte {
-	dst = append(dst, `{"id":`...)
-	dst = strconv.AppendInt(dst, folder.ID, 10)
-	dst = append(dst, `,"name":`...)
-	dst = AppendString(dst, folder.Name)
+	dst = strconv.AppendInt(append(dst, `{"id":`...), folder.ID, 10)
+	dst = AppendString(append(dst, `,"name":`...), folder.Name)
 	return append(dst, '}')
 }
 
