@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -33,12 +34,9 @@ func (g ssrfGuard) controlContext(ctx context.Context, network, address string, 
 	if err := rejectOwnListener(ctx, network, address, conn); err != nil {
 		return err
 	}
-	err := g.registry.Safe(network, address, conn)
+	target, err := netip.ParseAddrPort(address)
 	if err == nil {
-		var target netip.AddrPort
-		if target, err = netip.ParseAddrPort(address); err == nil {
-			err = g.checkIP(target.Addr())
-		}
+		err = cmp.Or(g.registry.Safe(network, address, conn), g.checkIP(target.Addr()))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", exports.ErrForbidden, err)
