@@ -119,7 +119,7 @@ const upload = (url, { method, headers, body, signal }, progress) => new Promise
 	request.onerror = reject;
 	request.onload = () => resolve(new Response(request.response, {
 		status: request.status,
-		headers: request.getAllResponseHeaders().trim().split("\r\n").map((line) => line.split(/: (.*)/, 2)),
+		headers: request.getAllResponseHeaders().split("\r\n").filter(Boolean).map((line) => line.split(/: (.*)/, 2)),
 	}));
 	request.onabort = () => reject(signal.reason);
 	signal?.addEventListener("abort", () => request.abort());

@@ -348,3 +348,20 @@ func TestReference_SearchesAndLinksOperations(t *testing.T) {
 	b.fill("Search operations", "no such thing")
 	b.waitText("No operation matches")
 }
+
+// TestSymbols_ImportWithEmptyHeader imports a file through a proxy that adds a header
+// without a value, the last one of the response.
+func TestSymbols_ImportWithEmptyHeader(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, unprotected)
+	handler := s.handler()
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Z-Proxy", "")
+		handler.ServeHTTP(w, r)
+	}))
+	s.folder("Valves")
+	b := openSymbols(s, "Import a zip")
+	b.dropFiles(`document.querySelector(".notice")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
+	b.click("Import 1 symbol")
+	b.waitText("1 symbol imported into Valves.")
+}
