@@ -278,7 +278,7 @@ function follow(connect, listener, { signal, onerror } = {}) {
 				}
 				lastEventId = event.id ?? lastEventId;
 				retry = Number(event.retry ?? retry);
-				if (event.event === "symbols") Promise.resolve(JSON.parse(event.data)).then(listener);
+				if (event.event === "symbols") Promise.resolve(JSON.parse(event.data)).then((change) => stop.signal.aborted || listener(change));
 				event = {};
 			}
 		} finally {

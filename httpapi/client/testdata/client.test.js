@@ -240,6 +240,19 @@ test("changes are followed over several streams", { timeout: 20_000 }, async (t)
 	assert.equal(streams.length, 3);
 });
 
+test("a listener that ends the stream is not called again", async (t) => {
+	const { baseUrl } = await serve(t, () => ({ headers: { "Content-Type": "text/event-stream" }, stream: (response) => response.write(event("1", all) + event("2", all)) }));
+	const stop = new AbortController();
+	let count = 0;
+	await createClient({ baseUrl }).changes(() => {
+		count++;
+		stop.abort();
+	}, { signal: stop.signal });
+	await until(() => count);
+	await new Promise((resolve) => setTimeout(resolve, 50));
+	assert.equal(count, 1);
+});
+
 test("changes go on after errors, with a new token", { timeout: 20_000 }, async (t) => {
 	const statuses = [200, 503, 401, 200, 403, 200, 403, 403];
 	const { baseUrl, requests } = await serve(t, (_, count) => {
