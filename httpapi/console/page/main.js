@@ -105,9 +105,11 @@ const help = {
 	...Object.fromEntries(tabs.map((name, i) => [i + 1, [`Open ${name === "api" ? "API" : name}`, () => document.querySelectorAll(".screens a")[i]]])),
 };
 
+// Keys with Ctrl, Alt or Meta are those of the browser, such as Alt+Left.
+addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey || event.altKey) && event.stopPropagation(), true);
 addEventListener("keydown", (event) => {
 	const node = help[event.key]?.[1]();
-	if (!shortcuts || !node?.checkVisibility() || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), textarea, select, dialog, .menu")) return;
+	if (!shortcuts || event.repeat || !node?.checkVisibility() || event.target.closest("input:not([type=checkbox]), textarea, select, dialog, .menu")) return;
 	event.preventDefault();
 	if (event.key === "/") node.focus();
 	else node.click();

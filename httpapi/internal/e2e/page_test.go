@@ -351,3 +351,30 @@ func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
 	eval[bool](b, `(location.hash = "#/nonsense", true)`)
 	b.wait(`document.title === "Overview · Canvasback"`)
 }
+
+// TestPage_LeavesKeysToTheBrowser presses Alt+Left, which goes back, in the grid and in a dialog.
+func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openSymbols(s, "2 symbols")
+	const press = `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", altKey: true, bubbles: true, cancelable: true }))`
+	s.is.True(eval[bool](b, `document.getElementById("symbol-2").focus() ?? `+press))
+	b.click("Ball valve")
+	b.waitText("40 × 20")
+	s.is.True(eval[bool](b, press))
+	equal(b, `document.querySelector("dialog h2").innerText`, "Ball valve")
+}
+
+// TestPage_HeldKeyActsOnce holds the key that takes back the last change.
+func TestPage_HeldKeyActsOnce(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s, "1 symbol")
+	b.rename("Actions for Gate valve", "Rename…", "Mine")
+	b.waitText("Gate valve renamed.")
+	equal(b, `document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "u", repeat: true, bubbles: true })) && Boolean(document.querySelector(".undo:not([aria-busy])"))`, true)
+	b.typeKeys("u")
+	b.waitText("Undone.")
+}
