@@ -9,10 +9,16 @@ const live = byId("live");
 // the announced change back.
 export function announce(text, undo) {
 	let timer;
-	const close = () => toast.remove();
+	let from; // had the focus before the toast
+	const close = () => {
+		const focused = toast.contains(document.activeElement);
+		toast.remove();
+		if (focused) (from?.isConnected ? from : byId(from?.id))?.focus({ preventScroll: true });
+	};
 	const stop = () => clearTimeout(timer);
 	const wait = () => (stop(), timer = setTimeout(close, undo ? 12_000 : 7000));
-	const toast = h("div.toast", { onpointerenter: stop, onfocusin: stop, onpointerleave: wait, onfocusout: wait }, h("span", text),
+	const enter = ({ relatedTarget }) => (stop(), toast.contains(relatedTarget) || (from = relatedTarget));
+	const toast = h("div.toast", { onpointerenter: stop, onfocusin: enter, onpointerleave: wait, onfocusout: wait }, h("span", text),
 		undo && button("Undo", { kind: "small undo", onclick: ({ currentTarget }) => runOnce(currentTarget, () => undo().then((done) => done !== false && announce("Undone."), (error) => announce(error.message)).then(close)) }),
 		iconButton("close", "Dismiss", { onclick: close }));
 	live.append(toast);

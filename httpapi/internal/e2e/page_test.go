@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
@@ -377,4 +378,21 @@ func TestPage_HeldKeyActsOnce(t *testing.T) {
 	equal(b, `document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "u", repeat: true, bubbles: true })) && Boolean(document.querySelector(".undo:not([aria-busy])"))`, true)
 	b.typeKeys("u")
 	b.waitText("Undone.")
+}
+
+// TestPage_ToastsReturnTheFocus takes back a change with the keyboard.
+func TestPage_ToastsReturnTheFocus(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s, "1 symbol")
+	for _, name := range []string{"Undo", "Dismiss"} {
+		b.rename("Actions for Gate valve", "Rename…", "Mine")
+		b.waitText("Gate valve renamed.")
+		b.waitFocus(`document.getElementById("symbol-1-menu")`)
+		eval[bool](b, `e2e.button(`+quote(name)+`).focus() ?? true`)
+		b.typeKeys(kb.Enter)
+		b.waitNoText("Gate valve renamed.")
+		b.waitFocus(`document.getElementById("symbol-1-menu")`)
+	}
 }
