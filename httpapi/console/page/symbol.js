@@ -94,8 +94,8 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 	const content = h("div.stack", h("div.preview.large"));
 	const group = newId();
 	const step = (by) => {
-		const to = list()[list().findIndex(({ id }) => id === symbol.id) + by];
-		if (to) show(to);
+		const at = list().findIndex(({ id }) => id === symbol.id);
+		if (at >= 0 && list()[at + by]) show(list()[at + by]);
 	};
 	const [back, next] = [iconButton("back", "Previous symbol", { onclick: () => step(-1) }), iconButton("next", "Next symbol", { onclick: () => step(1) })];
 	const { dialog, close, titleNode } = openDialog({ title: "", closed: () => (closed(), `symbol-${symbol.id}`), closedFirst: true, tools: [back, next] }, content);

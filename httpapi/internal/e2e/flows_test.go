@@ -365,3 +365,14 @@ func TestSymbols_ImportWithEmptyHeader(t *testing.T) {
 	b.click("Import 1 symbol")
 	b.waitText("1 symbol imported into Valves.")
 }
+
+// TestSymbols_OpenOutsideOfTheList opens a symbol that the filter does not match.
+func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve", "Ball valve")
+	b := openTab(t, s.url+"#/symbols/1/2?filter=gate")
+	b.waitText("1 of 2 symbols", "40 × 20")
+	b.typeKeys(kb.ArrowRight)
+	equal(b, `document.querySelector("dialog h2").innerText`, "Ball valve")
+}
