@@ -197,7 +197,7 @@ export function permissions(current = null) {
 
 // ownerField is a field for the owner of a key; current is its value, or null.
 export function ownerField(current) {
-	const input = h("input", { value: current ?? "", maxlength: 255, list: "owners" });
+	const input = h("input", { value: current ?? "", list: "owners" });
 	return { node: field("Owner", input, "The tenant or team that the key belongs to. Optional."), value: () => (input.value.trim() ? input.value : null) };
 }
 

@@ -64,7 +64,7 @@ export const form = (kind, submit, ...content) => h(`form.${kind}`, { autocomple
 } }, content);
 
 export const nameField = (value, hint) =>
-	field("Name", h("input", { name: "name", value, required: true, maxlength: "255", autocomplete: "off" }), hint);
+	field("Name", h("input", { name: "name", value, required: true, autocomplete: "off" }), hint);
 
 // focusFirst focuses an element, its replacement with the same id, or the first
 // of the others that is shown.

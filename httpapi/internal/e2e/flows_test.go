@@ -376,3 +376,16 @@ func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
 	b.typeKeys(kb.ArrowRight)
 	equal(b, `document.querySelector("dialog h2").innerText`, "Ball valve")
 }
+
+// TestSymbols_NamesOfManyEmoji renames a symbol with a name of 200 characters, which are
+// 400 code units.
+func TestSymbols_NamesOfManyEmoji(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, unprotected)
+	name := strings.Repeat("\U0001F600", 200)
+	s.folder("Valves", name)
+	b := openSymbols(s, "1 symbol")
+	b.click("Actions for "+name, "Rename…")
+	b.typeKeys(kb.End + kb.Backspace + kb.Enter)
+	b.waitText(name + " renamed.")
+}
