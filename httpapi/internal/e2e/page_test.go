@@ -98,7 +98,7 @@ func populatedSite(t *testing.T) *site {
 	s.symbol(valves.ID, "A note", "text/plain", strings.Repeat("not a picture ", 20))
 	s.folder("Vents")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
-	scopes, err := keys.NewScopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite)
+	scopes, err := keys.NewScopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite, strings.Repeat("s", 64))
 	s.is.NoErr(err)
 	s.createKey("Scoped", keys.Fields{Owner: new("Acme"), Scopes: &scopes})
 	return s
