@@ -48,7 +48,7 @@ export class CanvasbackError extends Error {
 }
 
 export function createClient({
-	baseUrl = new URL(".", import.meta.url),
+	baseUrl = new URL(`${"."}`, import.meta.url), // bundlers take a plain "." for a file
 	key,
 	token,
 	getToken,
