@@ -224,7 +224,7 @@ export interface Operations {
 	 *
 	 *     const response = await client.request("GET", "symbol/symbols/17");
 	 *     const { name } = await response.json();
-	 *     const headers = { "If-Match": response.headers.get("ETag") };
+	 *     const headers = { "If-Match": response.headers.get("ETag") ?? "" };
 	 *     await client.updateSymbol(17, { name: name + " (old)" }, { headers });
 	 */
 	updateSymbol(id: number, body: UpdateSymbolRequest, options?: RequestOptions): Promise<SymbolRecord>;

@@ -38,6 +38,8 @@ export async function use(client: Client, signal: AbortSignal) {
 	await client.request("POST", "symbol/folders/1/import", { body: new Blob([]) });
 	// @ts-expect-error: fetch requires more options for a stream.
 	await client.request("POST", "symbol/folders/1/import", { body: new ReadableStream() });
+	const headers = { "If-Match": (await client.request("GET", "symbol/symbols/17")).headers.get("ETag") ?? "" };
+	await client.updateSymbol(17, { name: "Valve" }, { headers });
 	return { getToken: () => client.createToken({ scopes: ["symbols:read"] }) } satisfies ClientOptions;
 }
 
