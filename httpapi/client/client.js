@@ -328,7 +328,7 @@ async function* lines(body) {
 	for (;;) {
 		const { done, value } = await reader.read();
 		if (done) return;
-		const list = (rest + value).split(/\r\n|\n|\r/);
+		const list = (rest + value).split(/\r\n|\n|\r(?!$)/);
 		rest = list.pop();
 		yield* list;
 	}

@@ -240,6 +240,22 @@ test("changes are followed over several streams", { timeout: 20_000 }, async (t)
 	assert.equal(streams.length, 3);
 });
 
+test("lines of a stream may end in CRLF, which may be divided", { timeout: 20_000 }, async (t) => {
+	const parts = [...event("1", all).replaceAll("\n", "\r\n")];
+	const body = new ReadableStream({ async pull(stream) {
+		await new Promise((resolve) => setImmediate(resolve));
+		if (parts.length) stream.enqueue(new TextEncoder().encode(parts.shift()));
+		else await new Promise(() => {});
+	} });
+	const stop = new AbortController();
+	const change = await new Promise((resolve, reject) => {
+		createClient({ baseUrl: "http://server/api/", fetch: async () => new Response(body) }).changes(resolve, { signal: stop.signal, onerror: reject }).catch(reject);
+		setTimeout(reject, 2000, new Error("no change")).unref();
+	});
+	stop.abort();
+	assert.deepEqual(change, all);
+});
+
 test("a listener that ends the stream is not called again", async (t) => {
 	const { baseUrl } = await serve(t, () => ({ headers: { "Content-Type": "text/event-stream" }, stream: (response) => response.write(event("1", all) + event("2", all)) }));
 	const stop = new AbortController();
