@@ -104,7 +104,7 @@ export function createClient({
 			}
 			const { retryAfter } = error;
 			const waited = (Date.now() - start) / 1000;
-			if (method !== "GET" || retryAfter === null || count === maxRequests || waited + retryAfter > maxWait) throw error;
+			if (method !== "GET" || retryAfter === null || count === maxRequests || waited + retryAfter >= maxWait) throw error;
 			await sleep(retryAfter * 1000, signal);
 		}
 	}

@@ -152,6 +152,13 @@ test("only GETs are repeated, and only with Retry-After", async (t) => {
 		&& code === null && message === "The response has status 503");
 });
 
+test("a GET is not repeated if maxWait is 0", async (t) => {
+	t.mock.timers.enable({ apis: ["Date"] }); // a fast server
+	const { baseUrl, requests } = await serve(t, () => ({ status: 503, headers: { "Retry-After": "0" }, body: "{}" }));
+	await assert.rejects(createClient({ baseUrl, maxWait: 0 }).listFolders(), { status: 503 });
+	assert.equal(requests.length, 1);
+});
+
 test("a signal ends a call while it waits", { timeout: 20_000 }, async (t) => {
 	const reason = new Error("closed");
 	const slow = await serve(t, () => new Promise(() => {}));
