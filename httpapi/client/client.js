@@ -262,7 +262,9 @@ function follow(connect, listener, { signal, onerror } = {}) {
 		stop.signal.addEventListener("abort", end, until);
 		page?.addEventListener("visibilitychange", () => page.hidden && end(), until);
 		try {
-			const { body } = await connect(lastEventId, stream.signal);
+			const response = await connect(lastEventId, stream.signal);
+			const { status, headers, body } = response;
+			if (!headers.get("Content-Type")?.startsWith("text/event-stream")) throw new CanvasbackError("The response is not an event stream. Is this the URL of the API?", { status, response });
 			clearTimeout(silence);
 			silence = setTimeout(end, maxSilence);
 			failures = 0;

@@ -247,6 +247,8 @@ test("changes are followed over several streams", { timeout: 20_000 }, async (t)
 	assert.equal(streams.length, 3);
 });
 
+const streamed = (body) => new Response(body, { headers: { "Content-Type": "text/event-stream" } });
+
 test("lines of a stream may end in CRLF, which may be divided", { timeout: 20_000 }, async (t) => {
 	const parts = [...event("1", all).replaceAll("\n", "\r\n")];
 	const body = new ReadableStream({ async pull(stream) {
@@ -256,11 +258,16 @@ test("lines of a stream may end in CRLF, which may be divided", { timeout: 20_00
 	} });
 	const stop = new AbortController();
 	const change = await new Promise((resolve, reject) => {
-		createClient({ baseUrl: "http://server/api/", fetch: async () => new Response(body) }).changes(resolve, { signal: stop.signal, onerror: reject }).catch(reject);
+		createClient({ baseUrl: "http://server/api/", fetch: async () => streamed(body) }).changes(resolve, { signal: stop.signal, onerror: reject }).catch(reject);
 		setTimeout(reject, 2000, new Error("no change")).unref();
 	});
 	stop.abort();
 	assert.deepEqual(change, all);
+});
+
+test("changes reject a response that is not an event stream", async () => {
+	const fetch = async () => new Response("retry: 1\n\n<html>", { headers: { "Content-Type": "text/html" } });
+	await assert.rejects(createClient({ baseUrl: "http://server/api/", fetch }).changes(() => {}), /not an event stream/);
 });
 
 test("a listener that ends the stream is not called again", async (t) => {
@@ -413,13 +420,13 @@ test("an aborted call leaves no unhandled rejection", () => {
 // A stream whose response never comes, or that is silent from the beginning, is replaced.
 for (const [name, silent] of Object.entries({
 	"a stream without a response": ({ signal }) => new Promise((resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
-	"a silent stream": async ({ signal }) => new Response(new ReadableStream({ start: (stream) => signal.addEventListener("abort", () => stream.error(signal.reason)) })),
+	"a silent stream": async ({ signal }) => streamed(new ReadableStream({ start: (stream) => signal.addEventListener("abort", () => stream.error(signal.reason)) })),
 })) test(`${name} is replaced`, async (t) => {
 	t.mock.timers.enable({ apis: ["setTimeout"] });
 	let count = 0;
 	const fetch = async (url, init) => {
 		count++;
-		return count === 1 ? new Response(new Blob(["retry: 1000\n\n"]).stream()) : silent(init);
+		return count === 1 ? streamed("retry: 1000\n\n") : silent(init);
 	};
 	const stop = new AbortController();
 	await createClient({ baseUrl: "http://server/api/", fetch }).changes(() => {}, { signal: stop.signal });
