@@ -2,6 +2,7 @@ package picture
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -94,7 +95,7 @@ func parseXML(content []byte) (root xml.StartElement, ok bool) {
 		case xml.StartElement:
 			namespaces := 0
 			for _, attribute := range token.Attr {
-				if attribute.Name.Space == "xmlns" {
+				if cmp.Or(attribute.Name.Space, attribute.Name.Local) == "xmlns" {
 					namespaces++
 				}
 			}
