@@ -43,8 +43,10 @@ func (c *call) growWithin(memory *budget.Reservation[client], size int64, wait t
 	return memory.Grow(ctx, size)
 }
 
-// settle reduces the memory of a request, whose response may last long, to size bytes.
+// settle reduces the memory of a request, whose response may last long, to size bytes. Its
+// body is not read again.
 func (c *call) settle(size int64) error {
+	c.body.text = nil
 	if !c.memory.IsZero() && !c.memory.Settle(size) {
 		return budget.ErrExhausted
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
@@ -188,6 +190,23 @@ func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	stalled := h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)
 	is.New(t).Equal(status(t, stalled), 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
+}
+
+// TestMemoryBudget_ForgetsTheBodyThatAuthorizeRead has downloads whose requests are much longer
+// than their sources.
+func TestMemoryBudget_ForgetsTheBodyThatAuthorizeRead(t *testing.T) {
+	is := is.New(t)
+	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) {
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			_, err := httpapi.RequestResources(r)
+			return err
+		}
+	})
+	before, body := usedHeap(), batchBody("s")+strings.Repeat(" ", 4<<20)
+	for range 8 {
+		is.Equal(status(t, h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)), 200)
+	}
+	is.True(usedHeap()-before < 20<<20) // 40 MiB with the bodies
 }
 
 // TestMemoryBudget_ForgetsTheBodyOfALink has clients that make links to a slow file.
