@@ -38,10 +38,8 @@ func (o *Opener) followRedirects(ctx context.Context, u *url.URL, header http.He
 		if err != nil || o.options.MaxRedirects == 0 || !slices.Contains([]int{301, 302, 303, 307, 308}, response.StatusCode) {
 			return response, err
 		}
-		go func() { // it may take long
-			io.CopyN(io.Discard, response.Body, 2<<10) // so that the connection is reused
-			response.Body.Close()
-		}()
+		go io.CopyN(io.Discard, response.Body, 2<<10) // so that the connection is reused
+		time.AfterFunc(time.Second, func() { response.Body.Close() })
 		if redirects == o.options.MaxRedirects {
 			return nil, fmt.Errorf("stopped after %d redirects", redirects)
 		}

@@ -187,6 +187,25 @@ func TestOpener_StatReusesConnection(t *testing.T) {
 	}
 }
 
+// TestOpener_ClosesStalledRedirect has a redirect whose body does not arrive during a download.
+func TestOpener_ClosesStalledRedirect(t *testing.T) {
+	t.Parallel()
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "0")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	closed := make(chan struct{})
+	redirecting, other := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+		fmt.Fprintf(conn, "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 10\r\n\r\n", baseURL)
+		waitForClose(conn)
+		close(closed)
+	})
+	file := must(newClient(t, fetch.Options{AllowedHosts: []string{host, other}}).Open(t.Context(), parse(t, redirecting)))(t)
+	defer file.Body.Close()
+	receive(t, closed)
+}
+
 func TestOpener_StatClosesConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
