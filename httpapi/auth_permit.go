@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -8,9 +9,10 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// setKey sets the client key of the request, which may be rejected, for logs.
+// setKey sets the client key of the request, which may be rejected, for logs. One that is
+// deleted during the request stays.
 func (c *call) setKey(key *keys.Key) {
-	c.keyID = key.ID
+	c.keyID = cmp.Or(key.ID, c.keyID)
 	if key.Token != nil {
 		c.tokenID = key.Token.ID
 	}

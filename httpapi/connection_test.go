@@ -386,7 +386,14 @@ func TestDrain_WithoutDeadlines(t *testing.T) {
 func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t)
+	seen := make(chan httpapi.Observation, 3)
+	h := serve(t, func(o *httpapi.Options) {
+		o.Observe = func(_ context.Context, o httpapi.Observation) {
+			if o.Duration > time.Second {
+				seen <- o
+			}
+		}
+	})
 	const body = `{"name":"after revocation"}`
 	conns := make([]net.Conn, 3)
 	for i := range conns {
@@ -404,6 +411,7 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 		fmt.Fprint(conns[i], body[5:])
 		response := must(http.ReadResponse(bufio.NewReader(conns[i]), nil))(t)
 		is.Equal(response.StatusCode, []int{403, 403, 401}[i])
+		is.Equal((<-seen).KeyID, int64(1)) // also of a deleted key
 		is.Equal(response.StatusCode, h.client("POST", "/symbol/folders", body).status)
 	}
 }
