@@ -92,9 +92,9 @@ func (b *Batch) WriteZip(w io.Writer, flush func() error) error {
 	return z.Close()
 }
 
-// add adds the current file to the archive, with the given entry or the planned one. A
-// planned CRC may be that of a prefetched file which was discarded, and which now arrives
-// too slowly or without memory to be complete before its header: it must not have changed.
+// add adds the current file to the archive, with the given entry or the planned one. If the
+// file was prefetched, discarded and opened again, only the planned entry may have a CRC,
+// which must still be right.
 func (b *Batch) add(z *zipstream.Writer, entry zipstream.Entry) (err error) {
 	unknown := entry.Streamed
 	if b.planned != nil {

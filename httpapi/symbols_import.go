@@ -30,14 +30,22 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 		return err
 	}
 	held := int64(streamMemory)
-	first, err := e.symbolPage(c, 0, &held)
+	read := func(after int64) (symbols.Page, error) {
+		page, err := e.symbolPage(c, after, held)
+		if err == nil && format != "drawio" { // a zip ends with a manifest, which is kept until then
+			held += manifestSize(page)
+			err = c.reserve(held)
+		}
+		return page, err
+	}
+	first, err := read(0)
 	if err != nil {
 		return err
 	}
 	pages := func(after int64) (page symbols.Page, err error) {
 		page, first = first, symbols.Page{}
 		if after > 0 {
-			page, err = e.symbolPage(c, after, &held)
+			page, err = read(after)
 		}
 		return page, err
 	}
@@ -52,20 +60,24 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 	})
 }
 
-// symbolPage adds to held what the manifest of a zip has of the page until the end.
-func (e symbolEndpoints) symbolPage(c *call, after int64, held *int64) (symbols.Page, error) {
-	page, err := inTurn(c, true, func() (symbols.Page, error) {
+// symbolPage returns a page of a request that holds as much memory beside it.
+func (e symbolEndpoints) symbolPage(c *call, after, held int64) (symbols.Page, error) {
+	return inTurn(c, true, func() (symbols.Page, error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		return e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
-			return c.reserve(*held + 2*size) // and what is made of it
+			return c.reserve(held + 2*size) // and what is made of it
 		}, true)
 	})
+}
+
+// manifestSize returns the memory of a page in a manifest.
+func manifestSize(page symbols.Page) (size int64) {
 	const perSymbol = 512 // without meta and tags
 	for _, symbol := range page.Symbols {
-		*held += int64(perSymbol + len(symbol.Meta) + len(symbol.Tags.String()))
+		size += int64(perSymbol + len(symbol.Meta) + len(symbol.Tags.String()))
 	}
-	return page, cmp.Or(err, c.reserve(*held))
+	return size
 }
 
 type importResponse struct {

@@ -172,7 +172,7 @@ func (c *changeFeed) join(tenant string, since Position, set ChangeSet) *Followe
 	if c.stop == nil || !set.reaches(c.position) {
 		c.position = set.Position
 	}
-	c.known = make(map[Changed]int64) // the set may lack what the others have
+	c.known = make(map[Changed]int64) // the new follower may lack what the others have got
 	c.followers[f] = struct{}{}
 	if c.stop == nil {
 		var ctx context.Context

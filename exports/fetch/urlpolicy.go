@@ -88,7 +88,7 @@ func (p *urlPolicy) canonicalURL(u *url.URL) (*url.URL, error) {
 	}, nil
 }
 
-// What must be escaped in a path, and what browsers escape in a query. Some servers reject it.
+// What must be escaped in a path, and what some servers reject in a query.
 var (
 	notInPath  = regexp.MustCompile(`[^!$-;=@-\[\]_a-z~]`)
 	notInQuery = regexp.MustCompile(`[^!#-;=?-~]`)
