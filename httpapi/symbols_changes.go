@@ -84,7 +84,7 @@ func (c *call) sendEvents(out *stream.Writer, follower *symbols.Follower) error 
 	stop := make(chan struct{})
 	defer close(stop)
 	var interrupt sync.Once
-	defer interrupt.Do(func() {}) // none after the response, which would panic over HTTP/2
+	defer interrupt.Do(func() {}) // one after the response would panic over HTTP/2
 	ended := c.watchStream(stop, &interrupt)
 	comments := time.NewTicker(commentInterval)
 	defer comments.Stop()

@@ -202,8 +202,8 @@ func (u *uses) write(ctx context.Context, list []*use) error {
 	for i, use := range list {
 		unwritten[i] = use.unwritten()
 	}
-	// A server that nobody confirms commits each Touch but returns an error. It would
-	// count the uses again with each retry.
+	// A primary without its standby commits each Touch but returns an error, so that each
+	// retry would count the uses again. Changes fails before that.
 	if _, err := u.store.Changes(ctx, 0); err != nil {
 		return storeError("read changes of keys", err)
 	}

@@ -57,7 +57,7 @@ func (s *Service) VerifyDigest(ctx context.Context, digest Digest) (Key, error) 
 	return e.key, err
 }
 
-// recordUse records a use at the given time, and returns it as Key.LastUsedAt has it.
+// recordUse records a use at the given time, and returns what LastUsedAt is then.
 func (s *Service) recordUse(e *entry, raw string, now time.Time) time.Time {
 	if e.key.PublicKey == (PublicKey{}) && e.key.Token == nil {
 		if p := e.use.public.Load(); p == nil || p.digest != e.digest { // the other one waits for its next use

@@ -212,21 +212,30 @@ func TestSymbols_StateIsInTheURL(t *testing.T) {
 	b.waitText("This folder is empty")
 }
 
-// TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
-// once asks to wait.
-func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
-	t.Parallel()
+// newUploadSite returns a site that responds to the second upload with fail, and the number
+// of uploads so far.
+func newUploadSite(t *testing.T, fail http.HandlerFunc) (*site, *atomic.Int64) {
 	s := newSite(t, unprotected)
 	handler := s.handler()
-	var uploads atomic.Int64
+	uploads := new(atomic.Int64)
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2 {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, `{"message":"too many requests","code":"too_many_requests"}`, http.StatusTooManyRequests)
+			fail(w, r)
 			return
 		}
 		handler.ServeHTTP(w, r)
 	}))
+	return s, uploads
+}
+
+// TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
+// once asks to wait.
+func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
+	t.Parallel()
+	s, uploads := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, `{"message":"too many requests","code":"too_many_requests"}`, http.StatusTooManyRequests)
+	})
 	folder := s.folder("Valves")
 	b := openSymbols(s, "This folder is empty")
 	var paths []string
@@ -248,16 +257,9 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 // TestSymbols_FailedUploadAndFileLeftOut adds more files than one request has.
 func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, unprotected)
-	handler := s.handler()
-	var uploads atomic.Int64
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2 {
-			http.Error(w, `{"message":"the disk is full"}`, http.StatusInternalServerError)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	}))
+	s, _ := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"the disk is full"}`, http.StatusInternalServerError)
+	})
 	s.folder("Valves")
 	b := openSymbols(s, "This folder is empty")
 	paths := []string{b.writeFile("notes.txt", []byte("text"))}
