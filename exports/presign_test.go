@@ -24,12 +24,12 @@ type fakeObjectStore struct {
 
 func (f *fakeObjectStore) Serves(u *url.URL) bool { return u.Scheme == "store" }
 
-func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, _ string) (string, error) {
+func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error) {
 	if f.err == context.DeadlineExceeded {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
-	return "https://" + u.Host + u.Path + "?signed", f.err
+	return "https://" + u.Host + u.Path + "?signed" + fileName, f.err
 }
 
 func TestService_PublicURL(t *testing.T) {
@@ -44,6 +44,9 @@ func TestService_PublicURL(t *testing.T) {
 
 		public := must(s.PublicURL(t.Context(), items[0], nil))(t)
 		is.Equal(public, "https://files.example/a?signed")
+		named := items[0]
+		named.FileName = "b:c"
+		is.Equal(must(s.PublicURL(t.Context(), named, nil))(t), "https://files.example/a?signedb_c")
 		public = must(s.PublicURL(t.Context(), items[1], nil))(t)
 		is.Equal(public, "https://x.example/b")
 		urls, skipped, err := s.PublicURLs(t.Context(), items, nil)
@@ -101,6 +104,11 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.Equal(url(0, 1), first)
 	is.True(url(0, 2) != first) // another key
 	is.True(url(1, 1) != first) // another file
+	named := items[0]
+	named.FileName = "b:c"
+	renamed := must(s.PublicURL(t.Context(), named, owned(1)))(t)
+	is.True(renamed != first)
+	is.Equal(l.find(s, renamed).FileName, "b_c")
 	urls, skipped, err := s.PublicURLs(t.Context(), items, owned(1))
 	is.NoErr(err)
 	is.Equal(urls, []string{first, url(1, 1)})

@@ -35,7 +35,7 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 	if presigner, ok := opener.(Presigner); ok {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
-		public, err := presigner.PublicURL(ctx, u, filename.Clean(export.FileName))
+		public, err := presigner.PublicURL(ctx, u, filename.Clean(item.Named().FileName))
 		return public, openError(err, context.Cause(ctx))
 	}
 	if isPrivate(opener, u) {
@@ -95,8 +95,9 @@ func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, c
 	if export.ID == 0 { // it is resolved again, by the source of the item
 		source = strings.TrimSpace(item.SourceURL)
 	}
-	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], source, export.ExportedURL, export.FileName)))
-	request := LinkRequest{Items: []BatchItem{{SourceURL: item.SourceURL, Export: &export}}, Single: true, Owner: owner, Client: client}
+	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], source, export.ExportedURL, item.Named().FileName)))
+	item.Export = &export
+	request := LinkRequest{Items: []BatchItem{item}, Single: true, Owner: owner, Client: client}
 	return share(ctx, s, string(key[:])+client, func(ctx context.Context) (*Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 		defer cancel()
