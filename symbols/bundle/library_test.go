@@ -229,6 +229,7 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 		file{name: "V\x84ter/V\x84ter.svg", content: drawing}, file{name: "fake.svg", content: pngOf(t, 3, 2)}, file{name: "x.pdf", content: "%PDF"},
 		file{name: "License plates.xml", content: "<mxlibrary>[]</mxlibrary>"}, file{name: "copying.json", content: `{"prefix":"a","icons":{}}`},
 		file{name: "license.svg", content: drawing}, file{name: "copying.gif", content: gifs.String()}, file{name: "fake.jpg", content: gifs.String()},
+		file{name: "Readme.svg", content: drawing}, file{name: "README"}, file{name: "valves/Icon\r"},
 	)
 	_, err := bundle.Read(t.Context(), archive, nil)
 	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library; fake.jpg: a GIF, not a JPEG")
@@ -242,12 +243,14 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	is.Equal(got, []string{
 		"a image/jpeg [valves gate]", "b image/gif [valves]", "c image/webp []", "wide image/svg+xml []",
 		"In a library image/svg+xml [pipes t]", "Väter image/svg+xml [Väter]", "license image/svg+xml []", "copying image/gif []",
+		"Readme image/svg+xml []",
 	})
 	is.True(strings.Contains(contents.Files[0].Symbol.Data, `"width":3,"height":2}`))
 	is.True(strings.Contains(contents.Files[2].Symbol.Data, `"width":3,"height":2}`))
 	is.Equal(contents.Ignored, []bundle.FileNote{
 		{File: "LICENSE", Reason: "documentation"}, {File: "COPYING.lib", Reason: "documentation"}, {File: "Väter/", Reason: "directory"},
 		{File: "docs/README.md", Reason: "documentation"}, {File: "notes.txt", Reason: "documentation"},
+		{File: "README", Reason: "documentation"}, {File: "valves/Icon\r", Reason: "operating system file"},
 	})
 	is.Equal(len(contents.Skipped), 3)
 

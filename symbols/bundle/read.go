@@ -163,12 +163,12 @@ func (r *reader) skipIfSystemFile(name string) bool {
 	case base == "":
 		reason = "directory"
 	case strings.HasPrefix(base, "._"), slices.Contains(folders, "__MACOSX"),
-		slices.Contains([]string{".ds_store", ".directory", "thumbs.db", "ehthumbs.db", "desktop.ini"}, lower):
+		slices.Contains([]string{".ds_store", ".directory", "icon\r", "thumbs.db", "ehthumbs.db", "desktop.ini"}, lower):
 		reason = "operating system file"
 	case r.listed:
 		return false
-	case strings.HasPrefix(lower, "readme"), strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"),
-		!importable && (strings.HasPrefix(lower, "license") || strings.HasPrefix(lower, "copying")):
+	case strings.HasSuffix(lower, ".md"), strings.HasSuffix(lower, ".txt"), !importable &&
+		(strings.HasPrefix(lower, "readme") || strings.HasPrefix(lower, "license") || strings.HasPrefix(lower, "copying")):
 		reason = "documentation"
 	default:
 		return false
