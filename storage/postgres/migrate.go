@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -81,6 +82,10 @@ func tryApply(ctx context.Context, db *database, m migration.Migration) error {
 			WHERE name IN ('statement_timeout', 'transaction_timeout')`,
 		); err != nil {
 			return err
+		}
+		var encoding string
+		if err := tx.QueryRow(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil || encoding != "UTF8" {
+			return cmp.Or(err, fmt.Errorf("the encoding of the database is %q, not UTF8", encoding))
 		}
 		if err := lockSchema(ctx, tx, schema); err != nil {
 			return err

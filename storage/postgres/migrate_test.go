@@ -80,6 +80,18 @@ func TestMigrate_RunsConcurrentlyBySchemaAndSearchPath(t *testing.T) {
 	}
 }
 
+func TestMigrate_RejectsOtherEncoding(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	name := strings.TrimPrefix(must(url.Parse(dsn))(t).Path, "/")
+	operator := connect(t, dsn)
+	execute(t, operator, `CREATE DATABASE `+name+`_latin1 TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'`)
+	t.Cleanup(func() { must(operator.Exec(context.Background(), `DROP DATABASE `+name+`_latin1 WITH (FORCE)`))(t) })
+	db := must(postgres.New(connect(t, strings.Replace(dsn, name, name+"_latin1", 1)), nil))(t)
+	err := db.Migrate(t.Context())
+	is.New(t).True(err != nil && strings.Contains(err.Error(), `the encoding of the database is "LATIN1", not UTF8`))
+}
+
 func TestMigrate_LeavesNothingAfterFailure(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
