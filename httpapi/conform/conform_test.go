@@ -4,6 +4,7 @@ import (
 	"flag"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -36,6 +37,14 @@ func TestServer(t *testing.T) {
 		FileURL:  server.AddFile("plan.pdf", strings.Repeat("%PDF-1.7 ", 100)),
 	}
 	conform.Run(t, options)
+	t.Run("HTTP/2", func(t *testing.T) {
+		secure := httptest.NewUnstartedServer(httpapi.Handler(&server.Options))
+		secure.EnableHTTP2 = true
+		secure.StartTLS()
+		defer secure.Close()
+		options.BaseURL, options.Transport = secure.URL+"/api", secure.Client().Transport
+		conform.Run(t, options)
+	})
 	t.Run("tenants", func(t *testing.T) {
 		tenants := apitest.New(t, func(o *httpapi.Options) { o.Tenant = httpapi.TenantOfOwner })
 		conform.Run(t, conform.Options{

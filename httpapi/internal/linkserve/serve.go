@@ -98,7 +98,9 @@ func (r *response) Select(l *exports.Link) ([]exports.Section, error) {
 	case status == http.StatusNotModified, r.r.Method == http.MethodHead:
 		header := r.setHeader(l)
 		if status == http.StatusNotModified {
-			header.Del("Content-Disposition") // net/http removes the type and the length
+			for _, name := range []string{"Content-Disposition", "Content-Type", "Content-Length"} {
+				header.Del(name) // net/http removes the last two over HTTP/1 only
+			}
 		}
 		r.w.WriteHeader(status)
 		return nil, nil
