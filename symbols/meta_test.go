@@ -8,6 +8,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -36,5 +37,21 @@ func TestParseMeta(t *testing.T) {
 		is.Equal(errors.Is(err, symbols.ErrInvalid), want == "")
 		_, err = service.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "a", Type: "image/svg+xml", Data: "a", Meta: text})
 		is.Equal(errors.Is(err, symbols.ErrInvalid), want == "" && text != "")
+	}
+}
+
+func TestService_RejectsTagsThatNewTagsDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := testflag.Must(symbols.NewService(memory.New().Symbols(), nil))(t)
+	folder := testflag.Must(s.CreateFolder(t.Context(), "folder"))(t)
+	symbol := symbols.NewSymbol{Name: "name", Type: "a/b", Data: "x"}
+	created := testflag.Must(s.CreateSymbol(t.Context(), folder.ID, symbol))(t)
+	for _, text := range []string{"a\x00b\n", "\xff\n", "\n", "a\na\n", "brass", strings.Repeat("a", 65) + "\n"} {
+		symbol.Tags = symbols.ParseTags(text)
+		_, err := s.CreateSymbol(t.Context(), folder.ID, symbol)
+		is.True(errors.Is(err, symbols.ErrInvalid))
+		_, err = s.UpdateSymbol(t.Context(), created.ID, symbols.SymbolFields{Tags: &symbol.Tags}, symbols.Any)
+		is.True(errors.Is(err, symbols.ErrInvalid))
 	}
 }

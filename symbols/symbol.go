@@ -35,7 +35,7 @@ type NewSymbol struct {
 
 // Check returns an error that matches [ErrInvalid] for the first invalid field.
 func (n NewSymbol) Check() error {
-	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data, Meta: &n.Meta}.check()
+	return SymbolFields{Name: &n.Name, Type: &n.Type, Data: &n.Data, Tags: &n.Tags, Meta: &n.Meta}.check()
 }
 
 // SymbolInfo is what lists show of a symbol without its data.
@@ -96,6 +96,7 @@ func (f SymbolFields) check() error {
 		checkGiven(f.Name, checkName),
 		checkGiven(f.Type, checkType),
 		checkGiven(f.Data, checkData),
+		checkGiven(f.Tags, Tags.check),
 		checkGiven(f.Meta, checkMeta),
 		checkGiven(f.FolderID, checkFolderID),
 	)

@@ -42,6 +42,16 @@ func NewTags(list ...string) (Tags, error) {
 // ParseTags reverses [Tags.String]. It is for implementations of [Store].
 func ParseTags(text string) Tags { return Tags{text} }
 
+// check returns an error for tags that NewTags does not return: those of ParseTags may be
+// any text.
+func (t Tags) check() error {
+	checked, err := NewTags(t.List()...)
+	if err == nil && checked != t {
+		return invalid("tags must be those of NewTags")
+	}
+	return err
+}
+
 // String returns a text for stores.
 func (t Tags) String() string { return t.text }
 
