@@ -80,11 +80,11 @@ func (e *NotReadyError) Error() string { return "exports: the file is not ready"
 type CauseError struct {
 	Code  string // of an object store, such as AccessDenied; may be empty
 	Cause string // such as "the connection is refused"
-	Err   error
+	Err   error  // [ErrFailed] if nil
 }
 
-func (e *CauseError) Error() string { return e.Err.Error() }
-func (e *CauseError) Unwrap() error { return e.Err }
+func (e *CauseError) Error() string { return e.Unwrap().Error() }
+func (e *CauseError) Unwrap() error { return cmp.Or(e.Err, ErrFailed) }
 
 // BatchError means that no item of a batch can be delivered. It wraps the first of
 // these for which there is an item: [ErrFailed], [NotReadyError] with the longest time,
