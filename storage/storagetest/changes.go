@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -24,8 +25,13 @@ func epoch(t testing.TB, s Storage) int64 {
 
 func changesSince(t testing.TB, s Storage, since int64) keys.Changes {
 	t.Helper()
-	changes, err := s.Keys().Changes(t.Context(), since)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	changes, err := s.Keys().Changes(ctx, since)
 	must(t, err)
+	if changes.Age < 0 || changes.Age >= time.Minute {
+		t.Errorf("the response has the age %v", changes.Age)
+	}
 	if !changes.Complete && len(changes.Digests) > 0 {
 		t.Errorf("an incomplete response has %d digests", len(changes.Digests))
 	}
@@ -107,7 +113,8 @@ func changesLogged(t *testing.T, s Harness) {
 		{updateStep(t, s, "set the previous digest", func(key *keys.Key) {
 			key.PreviousDigest, key.PreviousExpiresAt = previous, testTime
 		}), []keys.Digest{rotated, previous}},
-		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{rotated, previous}},
+		{updateStep(t, s, "change the previous digest", func(key *keys.Key) { key.PreviousDigest = again }), []keys.Digest{rotated, previous, again}},
+		{changeStep{"delete", func(id int64) error { return deleteKey(t, s, id) }}, []keys.Digest{rotated, again}},
 	} {
 		must(t, step.do(key.ID))
 		t.Log(step.name)

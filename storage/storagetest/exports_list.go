@@ -36,6 +36,7 @@ func exportRule(t *testing.T, s Harness) {
 		{"key 1", "denied", exports.PutRule{OwnOnly: true}, exports.ErrNotOwner, "key 2", "own"},
 		{"", "", exports.PutRule{}, nil, "", ""},
 		{"", "unknown", exports.PutRule{OwnOnly: true}, nil, "", "unknown"},
+		{"key 1", "denied", exports.PutRule{OwnOnly: true}, exports.ErrNotOwner, "", "unknown"},
 	} {
 		stored, created, err := put(step.by, step.name, step.rule)
 		if created {

@@ -80,8 +80,10 @@ func factsFound(t *testing.T, s Harness) {
 	zero := newFact("zero")
 	zero.CRC32 = new(uint32)
 	zero.Blocks = bytes.Repeat([]byte{1, 2, 3, 4}, 1<<15)
-	putFacts(t, s, a, b, zero)
-	wantFacts(t, s, []string{"a", "missing", "b", "zero"}, a, b, zero)
+	partial := newFact("partial")
+	partial.CRC32 = nil
+	putFacts(t, s, a, b, zero, partial)
+	wantFacts(t, s, []string{"a", "missing", "b", "zero", "partial"}, a, b, zero, partial)
 	wantFacts(t, s, []string{"b"}, b)
 	for i, text := range sampleTexts {
 		fact := newFact(strconv.Itoa(i))

@@ -99,6 +99,18 @@ func folderTexts(t *testing.T, s Harness) {
 		want = append(want, folder)
 	}
 	wantFolders(t, s, want...)
+	for i, name := range sampleTexts {
+		for _, renamed := range []string{"another", name} {
+			folder, err := s.Symbols().UpdateFolder(t.Context(), want[i].ID, func(folder *symbols.Folder) error {
+				folder.Name = renamed
+				return nil
+			})
+			must(t, err)
+			wantEqual(t, "UpdateFolder returns name", folder.Name, renamed)
+			want[i] = folder
+		}
+	}
+	wantFolders(t, s, want...)
 	for _, name := range sampleTexts {
 		_, err := s.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: name})
 		wantError(t, err, symbols.ErrFolderNameTaken)

@@ -85,6 +85,7 @@ func keyUsage(t *testing.T, s Harness) {
 	touch(other, testTime.Add(day), 7, 7)
 	touch(keys.Key{ID: other.ID + 1, CreatedAt: testTime}, testTime, 1, 1) // does not exist
 	id, otherID := key.ID, other.ID
+	want([]int64{}, nil, 0)
 	want(nil, nil, 0, keys.UsageRow{Day: today - 1, Requests: 2}, keys.UsageRow{Day: today, Requests: 14}, keys.UsageRow{Day: today + 1, Requests: 7})
 	want(nil, new("tenant"), 0, keys.UsageRow{Day: today, Requests: 10})
 	want([]int64{id, otherID}, nil, today, keys.UsageRow{KeyID: id, Day: today, Requests: 14}, keys.UsageRow{KeyID: otherID, Day: today + 1, Requests: 7})

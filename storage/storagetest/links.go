@@ -225,6 +225,13 @@ func linkValues(t *testing.T, s Harness) {
 	must(t, err)
 	got.Plan[0]++
 	wantLink(t, s, link)
+	got, err = linkStore(t, s).ReplacePlan(t.Context(), link.Digest, 1, plan)
+	must(t, err)
+	link = got
+	link.Plan = bytes.Clone(plan)
+	plan[0]++
+	got.Plan[0]--
+	wantLink(t, s, link)
 }
 
 func linkPersists(t *testing.T, s Harness) {

@@ -323,6 +323,9 @@ func tenantAssignExports(t *testing.T, s Harness) {
 		export := newExport("a" + to)
 		export.Tenant = "from"
 		export = putExport(t, s, export)
+		other := newExport("b" + to) // stays
+		other.Tenant = to
+		other = putExport(t, s, other)
 		taken := newExport("a" + to)
 		taken.Tenant = to
 		taken = putExport(t, s, taken)
@@ -335,6 +338,9 @@ func tenantAssignExports(t *testing.T, s Harness) {
 		must(t, s.Exports().Delete(t.Context(), taken.ID))
 		must(t, s.Exports().AssignTenant(t.Context(), "from", to))
 		export.Tenant, link.Tenant = to, to
+		page, err := s.Exports().List(t.Context(), exports.Filter{Tenant: &to}, exports.Range{After: export.ID - 1})
+		must(t, err)
+		wantList(t, "List returns", page.Exports, []exports.Export{export, other})
 		found, err := s.Exports().Find(t.Context(), to, export.SourceURL)
 		must(t, err)
 		wantList(t, "Find returns", found, []exports.Export{export})
