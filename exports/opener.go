@@ -9,6 +9,10 @@ import (
 
 // Opener opens exported files. It must be safe for concurrent use. URLs may have
 // any scheme, and always have a host.
+//
+// A type that embeds an Opener as an interface does not have the methods of the optional
+// interfaces: without those of [PrivateOpener] and [Presigner], clients get the URLs of
+// private files. Embed the Opener as the type that it has.
 type Opener interface {
 	// Serves reports whether u belongs to this Opener. The first one in
 	// [Options.Openers] that serves a URL checks and opens it.
