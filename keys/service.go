@@ -57,8 +57,8 @@ type Options struct {
 	// context; 5 seconds by default. Page tokens and PreviousPeppers can take further reads.
 	ReadTimeout time.Duration
 
-	// UsageDays is for how many days usage is kept, 400 by default: [Service.Usage]
-	// returns no more.
+	// UsageDays is for how many days usage is kept: 400 by default, which is as many as
+	// [Service.Usage] returns.
 	UsageDays int
 
 	// ForeignKeys accepts raw keys of another form that [Service.Import] has taken
@@ -200,7 +200,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Condition is what a change of a key depends on, such as an entity tag. It is called
 // in the transaction of the change with the key before it; its error prevents the change
-// and is returned. It must not call the Service, which would wait for the transaction.
+// and is returned. It must not change the key, nor call the Service, which would wait.
 type Condition func(key *Key) error
 
 // Update sets the given fields, all or none, and returns the key. UpdatedAt

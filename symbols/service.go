@@ -88,8 +88,8 @@ func NewService(store Store, options *Options) (*Service, error) {
 }
 
 // Tenant returns the library of a tenant: its folders, symbols and trash do not exist for
-// another. The Service of [NewService] is that of the tenant "". It costs nothing to call
-// this for each request.
+// another. The Service of [NewService] is that of the tenant "". A tenant is UTF-8 without
+// NUL. It costs nothing to call this for each request.
 func (s *Service) Tenant(tenant string) *Service {
 	if tenant == s.tenant {
 		return s

@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// Options describe the server.
+// Options describe the server, which must serve keys, symbols and exports.
 type Options struct {
 	// BaseURL is the URL of the routes. A trailing slash is ignored.
 	BaseURL string
@@ -38,7 +38,7 @@ type Options struct {
 	// AdminKey is a valid admin key.
 	AdminKey string
 
-	// FileURL is the URL of a file of at least 100 bytes that the server may fetch.
+	// FileURL is the URL of a file of at least 100 bytes that the tests may register.
 	// Without it the tests download no file.
 	FileURL string
 
