@@ -301,16 +301,12 @@ func (s *Service) DeleteMany(ctx context.Context, ids []int64) error {
 
 func (s *Service) remove(ctx context.Context, ids []int64, conditions []Condition) error {
 	s.countUses(ctx, ids)
-	var rejected error
-	check := checkKeys(ids, conditions)
-	list, err := s.store.Delete(ctx, ids, func(list []Key) error {
-		rejected = check(list)
-		return rejected
-	})
+	list, err := s.store.Delete(ctx, ids, checkKeys(ids, conditions))
+	rejected, ok := errors.AsType[*rejection](err)
 	switch {
-	case rejected != nil && !errors.Is(rejected, ErrNotFound):
-		return rejected
-	case rejected != nil:
+	case ok && !errors.Is(rejected.error, ErrNotFound):
+		return rejected.error
+	case ok:
 		s.cache.evictReadSince(time.Time{}) // another call may have just deleted it; see change
 	case err != nil:
 		return storeError("delete keys", err)
@@ -320,7 +316,10 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 		s.uses.remove(key)
 	}
 	s.waitLeaseExpiry()
-	return rejected
+	if ok {
+		return rejected.error
+	}
+	return nil
 }
 
 // countUses writes the uses of keys before these are deleted or get another owner. An error
@@ -333,19 +332,23 @@ func (s *Service) countUses(ctx context.Context, ids []int64) {
 	}
 }
 
-// checkKeys returns a function that returns a [MissingError] for an id without a key, or
-// the error of a condition.
+// rejection is the error of a check in a transaction. If a store returns another error, it
+// has not confirmed what the check has seen.
+type rejection struct{ error }
+
+// checkKeys returns a function that returns a rejection: a [MissingError] for an id without
+// a key, or the error of a condition.
 func checkKeys(ids []int64, conditions []Condition) func([]Key) error {
 	return func(list []Key) error {
 		for _, id := range ids {
 			if !slices.ContainsFunc(list, func(key Key) bool { return key.ID == id }) {
-				return &MissingError{id}
+				return &rejection{&MissingError{id}}
 			}
 		}
 		for i := range list {
 			for _, condition := range conditions {
 				if err := condition(&list[i]); err != nil {
-					return err
+					return &rejection{err}
 				}
 			}
 		}
@@ -365,12 +368,11 @@ func (s *Service) change(
 	var (
 		digests  []Digest // of the keys before the change
 		revoking bool
-		rejected error
 	)
 	list, err = s.store.Update(ctx, ids, func(list []Key) error {
 		digests, changed, revoking = nil, 0, false
-		if rejected = check(list); rejected != nil {
-			return rejected
+		if err := check(list); err != nil {
+			return err
 		}
 		for i := range list {
 			key := &list[i]
@@ -387,8 +389,8 @@ func (s *Service) change(
 		}
 		return nil
 	})
-	if rejected != nil {
-		return nil, 0, rejected
+	if rejected, ok := errors.AsType[*rejection](err); ok {
+		return nil, 0, rejected.error
 	}
 	s.cache.evict(digests...) // even after an error, the change may have been committed
 	if err != nil {

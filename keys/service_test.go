@@ -191,3 +191,42 @@ func TestUpdate_ReturnsErrorOfCondition(t *testing.T) {
 	is.Equal(s.Delete(t.Context(), 1, fails), condition)
 	is.Equal(s.Delete(t.Context(), 2, fails), keys.ErrNotFound)
 }
+
+// unconfirmedStore cannot confirm what its transactions have read.
+type unconfirmedStore struct{ keys.Store }
+
+var errUnconfirmed = errors.New("the standby is lost")
+
+func (s unconfirmedStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
+	s.Store.Update(ctx, ids, change)
+	return nil, errUnconfirmed
+}
+
+func (s unconfirmedStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
+	s.Store.Delete(ctx, ids, check)
+	return nil, errUnconfirmed
+}
+
+// TestService_RepeatedRevocationIsNotConfirmedEither repeats calls that have changed only a
+// primary without its standby.
+func TestService_RepeatedRevocationIsNotConfirmedEither(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(t, unconfirmedStore{memory.New().Keys()}, nil)
+	id := issue(t, s, keys.Fields{}).Key.ID
+	isActive := func(key *keys.Key) error {
+		if !key.Active {
+			return errors.New("changed in the meantime")
+		}
+		return nil
+	}
+	for range 2 {
+		_, err := s.Update(t.Context(), id, keys.Fields{Active: new(false)}, isActive)
+		is.True(errors.Is(err, errUnconfirmed))
+	}
+	for range 2 {
+		is.True(errors.Is(s.Delete(t.Context(), id), errUnconfirmed))
+	}
+	_, err := s.Rotate(t.Context(), id, 0)
+	is.True(errors.Is(err, errUnconfirmed))
+}
