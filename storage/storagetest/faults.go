@@ -121,6 +121,14 @@ func prepareCalls(t testing.TB, s Storage) []call {
 			})
 			return err
 		}},
+		{"symbols.UpdateSymbol without a change", func(ctx context.Context) error { // it may repeat an unconfirmed one
+			_, err := s.Symbols().UpdateSymbol(ctx, symbol.ID, func(*symbols.Symbol) error { return nil })
+			return err
+		}},
+		{"symbols.UpdateSymbols without a change", func(ctx context.Context) error {
+			_, err := s.Symbols().UpdateSymbols(ctx, []int64{symbol.ID}, symbols.Stamp{}, func(*symbols.SymbolInfo) error { return nil })
+			return err
+		}},
 		{"exports.Put of a registered source", func(ctx context.Context) error {
 			_, _, err := s.Exports().Put(ctx, exports.Export{SourceURL: "export", CreatedAt: testTime, UpdatedAt: testTime}, exports.PutRule{})
 			return err

@@ -278,8 +278,11 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 		if err == nil {
 			symbol, err = changed(stored, change)
 		}
-		if err != nil || symbol == stored {
+		if err != nil {
 			return err
+		}
+		if symbol == stored { // perhaps by an update whose commit was not confirmed
+			return s.DB.Transact(ctx, func(Tx) error { return nil })
 		}
 		left, entered := stored.FolderID, symbol.FolderID
 		return s.update(ctx, []int64{left}, []int64{entered}, func(tx Tx) (int64, error) {
@@ -351,7 +354,7 @@ func (s Symbols) UpdateSymbols(
 			}
 		}
 		if changed = len(updates); changed == 0 {
-			return nil
+			return s.DB.Transact(ctx, func(Tx) error { return nil }) // as in UpdateSymbol
 		}
 		return s.update(ctx, left, entered, func(tx Tx) (int64, error) {
 			return tx.ExecAll(ctx, `
