@@ -31,6 +31,7 @@ type errorBody struct {
 func (c *call) fail(err error) {
 	c.drain()
 	c.memory.Release()
+	defer c.memory.Release() // of the text
 	out := lookupError(err)
 	c.code = out.code
 	switch {

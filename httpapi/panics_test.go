@@ -338,6 +338,13 @@ type firstPanicsStore struct {
 	panics atomic.Int32 // that are left
 }
 
+func (s *firstPanicsStore) InsertSymbols(ctx context.Context, folderID int64, list []symbols.Symbol) ([]symbols.Symbol, error) {
+	if s.panics.Add(-1) >= 0 {
+		panic("a bug")
+	}
+	return s.Store.InsertSymbols(ctx, folderID, list)
+}
+
 func (s *firstPanicsStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
 	if s.panics.Add(-1) >= 0 {
 		panic("a bug")
@@ -359,6 +366,38 @@ func TestPanic_ReleasesMemory(t *testing.T) {
 		h.client("GET", "/symbol/symbols/1", "").wantError(500, "internal")
 	}
 	h.client("GET", "/symbol/symbols/1", "").want(200)
+
+	// A single request of the client may have more than half of the memory.
+	createFolder(t, h.options.Symbols, "B", 1, 5<<20)
+	h.client("GET", "/symbol/symbols/2", "").want(200)
+	store.panics.Store(1)
+	body := `{"name":"a","type":"text/plain","data":"` + strings.Repeat("a", 8<<10) + `"}`
+	h.client("POST", "/symbol/folders/1/symbols", body).wantError(500, "internal")
+	createFolder(t, h.options.Symbols, "C", 1, 5<<20)
+	h.client("GET", "/symbol/symbols/3", "").want(200)
+}
+
+// TestDenied_ReleasesMemory has long messages for more requests than fit into memory.
+func TestDenied_ReleasesMemory(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 1<<20, 100*time.Millisecond, time.Second
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			if r.URL.Path == "/own" {
+				return &httpapi.DeniedError{Message: strings.Repeat("a", 32<<10)}
+			}
+			return nil
+		}
+	})
+	api := must(httpapi.New(&h.options))(t)
+	mux := http.NewServeMux()
+	mux.Handle("/own", api.RequireClientKey(http.NotFoundHandler()))
+	mux.Handle("/", api)
+	h.listen(mux)
+	for range 40 {
+		h.client("GET", "/own", "").wantError(403, "forbidden")
+	}
+	h.client("POST", "/symbol/folders", `{"name":"`+strings.Repeat("a", 200)+`"`+strings.Repeat(" ", 64<<10)+`}`).want(201)
 }
 
 // TestPanic_InMiddlewareIs500 has a rule that panics, in front of the application's own routes.
