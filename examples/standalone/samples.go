@@ -105,15 +105,15 @@ func seedSymbols(ctx context.Context, library *symbols.Service) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	var list []symbols.NewSymbol
 	files, _ := fs.Glob(samples, "samples/symbols/*.svg") // the pattern is valid
 	for _, file := range files {
 		content, _ := samples.ReadFile(file) // it is embedded
 		name := strings.TrimSuffix(path.Base(file), ".svg")[len("01-"):]
 		data := fmt.Sprintf(`{"name":%q,"type":%q,"content":%q,"width":96,"height":96}`, // as viewers store it
 			name, svg, base64.StdEncoding.EncodeToString(content))
-		if _, err := library.CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: name, Type: svg, Data: data}); err != nil {
-			return 0, err
-		}
+		list = append(list, symbols.NewSymbol{Name: name, Type: svg, Data: data})
 	}
-	return folder.ID, nil
+	_, err = library.CreateSymbols(ctx, folder.ID, list)
+	return folder.ID, err
 }
