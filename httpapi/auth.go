@@ -220,7 +220,7 @@ func (c *call) authenticateOwn(scopes []string) bool {
 		return false
 	}
 	c.route = c.r.Pattern
-	if err := c.checkClient(scopes); err != nil {
+	if err := cmp.Or(c.checkClient(scopes), c.checkAfterWait()); err != nil {
 		c.fail(err)
 		return false
 	}

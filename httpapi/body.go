@@ -116,7 +116,7 @@ func (b *requestBody) reserve(size int64) error {
 func (c *call) readBody(accepted func(mediaType string) bool, errType error, factor int64) ([]byte, error) {
 	if err := checkBodyType(c.r.Header, accepted, errType); err != nil {
 		if c.body.isEmpty() {
-			return nil, nil
+			return nil, c.checkAfterWait()
 		}
 		return nil, err
 	}

@@ -415,3 +415,56 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 		is.Equal(response.StatusCode, h.client("POST", "/symbol/folders", body).status)
 	}
 }
+
+// TestBody_EndsAfterRevocation deletes a key while a request waits for the end of its body,
+// which is empty and may have any type.
+func TestBody_EndsAfterRevocation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t)
+	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	conn := h.dial()
+	fmt.Fprintf(conn, "PATCH /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n", h.rawKey)
+	time.Sleep(1100 * time.Millisecond)
+	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
+	fmt.Fprint(conn, "0\r\n\r\n")
+	is.Equal(status(t, conn), 401)
+}
+
+// TestAuthorize_WaitsDuringRevocation deletes a key while Authorize waits.
+func TestAuthorize_WaitsDuringRevocation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	h.options.Authorize = func(_ *http.Request, key keys.Key, _ string) error {
+		time.Sleep(1100 * time.Millisecond)
+		is.NoErr(h.options.Keys.Delete(t.Context(), key.ID))
+		return nil
+	}
+	api := must(httpapi.New(&h.options))(t)
+	own := api.RequireClientKey(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the key was deleted") }))
+	for _, handler := range []http.Handler{api, own} {
+		is.Equal(serveOnce(handler, "GET", "/symbol/folders", "", "x-api-key", h.keyOf("")).Code, 401)
+	}
+}
+
+// TestList_EndsAfterRevocation deletes a key while its client does not read a long list.
+func TestList_EndsAfterRevocation(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/symbol/folders/1/symbols", "/symbol/search?q=symbol&fields=data"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			h := serve(t, func(o *httpapi.Options) { o.Limits.ListCache = -1 })
+			createFolder(t, h.options.Symbols, "A", 32, 1<<20)
+			conn := h.dial()
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, h.rawKey)
+			response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+			is.Equal(response.StatusCode, 200)
+			time.Sleep(1100 * time.Millisecond)
+			is.NoErr(h.options.Keys.Delete(t.Context(), 1))
+			_, err := io.Copy(io.Discard, response.Body)
+			is.True(err != nil)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 const uncounted = 4 << 10
 
 // reserve extends the memory of the request to size bytes. It waits as long as for a
-// store, and not less if the client disconnects: see storeContext.
+// store, and not less if the client disconnects: see storeContext. The key may be revoked
+// meanwhile.
 func (c *call) reserve(size int64) error {
-	return c.reserveWithin(size, c.api.options.Limits.StoreTimeout)
+	return cmp.Or(c.reserveWithin(size, c.api.options.Limits.StoreTimeout), c.checkAfterWait())
 }
 
 // count is reserve without waiting, for what is in memory already: nothing waits with
@@ -72,7 +74,7 @@ func (m *bodyMemory) TryGrow(size int64) bool {
 }
 
 func (m *bodyMemory) Grow(size int64) error {
-	return m.call.growWithin(&m.Reservation, size, m.call.api.options.Limits.StoreTimeout)
+	return cmp.Or(m.call.growWithin(&m.Reservation, size, m.call.api.options.Limits.StoreTimeout), m.call.checkAfterWait())
 }
 
 // loadPlan returns a link when there is memory for its plan.

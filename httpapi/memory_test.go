@@ -159,6 +159,26 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	h.get("/symbol/symbols/2", "Accept-Encoding", "gzip").want(200) // more than half of the memory
 }
 
+// TestMemoryBudget_KeyIsRevokedDuringWait deletes the key of requests that wait for memory.
+func TestMemoryBudget_KeyIsRevokedDuringWait(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory, o.Limits.StoreTimeout = 4<<20, time.Minute })
+	createFolder(t, h.options.Symbols, "A", 1, 128<<10)
+	unfinished := h.startBody("/symbol/folders/1/symbols", h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10))
+	time.Sleep(500 * time.Millisecond) // it has all memory for large requests
+	done := make(chan response)
+	for _, method := range []string{"PATCH", "GET"} {
+		go func() { done <- h.client(method, "/symbol/symbols/1", "") }()
+	}
+	time.Sleep(1200 * time.Millisecond)
+	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
+	is.NoErr(unfinished.Close())
+	for range 2 {
+		is.Equal((<-done).status, 401)
+	}
+}
+
 // TestMemoryBudget_ListsDoNotExceedIt has a list that needs more than what another request
 // leaves. A slow client would exceed the budget for long, so the end of the list is read
 // while it is written.

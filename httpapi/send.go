@@ -134,7 +134,7 @@ func (c *call) sendBody(body *bodies.Body) error {
 	}
 	write := func(w io.Writer) error { return body.Write(c.detached(), w) }
 	if size < 0 {
-		return c.stream(func(out *stream.Writer) error { return write(out) })
+		return c.stream(func(out *stream.Writer) error { return write(keyWriter{out, c}) })
 	}
 	c.writeSized(http.StatusOK, size, write)
 	return nil
@@ -155,6 +155,19 @@ func (c *call) stream(write func(*stream.Writer) error) error {
 	return nil
 }
 
+// keyWriter writes a list that is read meanwhile, until the key of the request is revoked.
+type keyWriter struct {
+	io.Writer
+	c *call
+}
+
+func (w keyWriter) Write(p []byte) (int, error) {
+	if err := w.c.checkAfterWait(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
+}
+
 // streamMemory is what a streamed list takes at least: a page of short records, encoded,
 // and a compressor.
 const streamMemory = 2 << 20
@@ -168,11 +181,11 @@ func (c *call) streamJSON(write func(io.Writer) error) error {
 	header := c.w.Header()
 	header.Set("Content-Type", "application/json")
 	if !c.compressible() {
-		return c.stream(func(out *stream.Writer) error { return write(out) })
+		return c.stream(func(out *stream.Writer) error { return write(keyWriter{out, c}) })
 	}
 	header.Set("Content-Encoding", "gzip")
 	return c.stream(func(out *stream.Writer) error {
-		buffer := bufio.NewWriterSize(out, stream.ChunkSize)
+		buffer := bufio.NewWriterSize(keyWriter{out, c}, stream.ChunkSize)
 		compressor := gzip.NewWriter(buffer)
 		if err := write(compressor); err != nil {
 			return err

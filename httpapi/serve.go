@@ -130,7 +130,7 @@ func (c *call) serve(route *route, kind string) {
 // dispatch calls the endpoint of a route. The error about the id in the path, if any, is for
 // clients that may use the route.
 func (c *call) dispatch(route *route, invalidID error) error {
-	if err := c.authenticate(route); err != nil {
+	if err := cmp.Or(c.authenticate(route), c.checkAfterWait()); err != nil { // Authorize may wait
 		return err
 	}
 	if c.r.ContentLength > route.limit {
