@@ -173,6 +173,7 @@ func TestCache_OwnChangeTakesEffectAtOnce(t *testing.T) {
 			{keys.Fields{ExpiresAt: new(time.Now().Add(2 * time.Hour))}, nil, true},
 			{keys.Fields{ExpiresAt: new(time.Now().Add(-time.Hour))}, keys.ErrExpired, true},
 			{keys.Fields{ExpiresAt: new(time.Time{})}, nil, false},
+			{keys.Fields{Scopes: new(keys.Scopes)}, nil, true}, // names no scope any more
 			{keys.Fields{Name: new("other")}, nil, false},
 		} {
 			start := time.Now()

@@ -60,7 +60,7 @@ func (f Fields) check() error {
 func (f Fields) revokes() bool {
 	return f.Active != nil && !*f.Active ||
 		f.ExpiresAt != nil && !f.ExpiresAt.IsZero() ||
-		f.Scopes != nil && f.Scopes.limited ||
+		f.Scopes != nil ||
 		f.Owner != nil
 }
 
