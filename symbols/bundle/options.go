@@ -45,7 +45,7 @@ func (o *Options) withDefaults() Options {
 	given := *cmp.Or(o, new(Options))
 	limits := given.Limits
 	// These caps prevent integer overflow.
-	const maxCount, maxSize, maxRatio = 1<<31 - 1, 1 << 40, 1 << 20
+	const maxCount, maxSize, maxRatio = 1 << 30, 1 << 40, 1 << 20
 	given.Limits = Limits{
 		Entries: min(cmp.Or(max(limits.Entries, 0), 50_000), maxCount),
 		Symbol:  min(cmp.Or(max(limits.Symbol, 0), 50<<20), maxSize),
