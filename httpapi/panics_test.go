@@ -442,6 +442,7 @@ func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) {
 		o.Keys = must(keys.NewService(memory.New().Keys(), &keys.Options{ForeignKeys: true}))(t)
 		o.Limits.Body, o.Limits.Downloads = math.MaxInt64, math.MaxInt
+		o.Limits.StoreTimeout, o.Limits.WrongKeys.Interval = math.MaxInt64, math.MaxInt64
 		o.RegisterWith = httpapi.RegisterWithScope
 	})
 	raw := h.keyOf("owner")
@@ -450,6 +451,8 @@ func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
 	h.admin("POST", "/viewer/exports/register", `{"sourceFileUrl":"a","exportedUrl":"`+filesURL+`a.dwg"}`).want(201)
 	token := h.send("POST", "/viewer/tokens", "", "x-api-key", raw).want(201).object()["token"].(string)
 	h.send("POST", "/viewer/exports/download", exportBody("a"), "x-api-key", token).want(200)
+	h.send("POST", "/symbol/folders", `{"name":"a"}`, "x-api-key", raw).want(201)
+	h.send("DELETE", "/symbol/folders/1", "", "x-api-key", raw).want(200)
 }
 
 // goneStore is a store with an error of its own for symbols that do not exist.
