@@ -306,7 +306,10 @@ func TestMigrate_SupportsFirstVersionSideBySide(t *testing.T) {
 		is := is.New(t)
 		db.migrateTo("0001_initial")
 		db.execute(db.insertKeys(1, 3))
-		epoch := func() int { return db.count(`SELECT epoch FROM canvasback_key_epoch`) }
+		epoch := func() (n int64) {
+			is.NoErr(db.scan(`SELECT epoch FROM canvasback_key_epoch`, &n))
+			return n
+		}
 		deactivate := db.prepare(`UPDATE canvasback_keys SET active = false WHERE id = 2`)
 		before := epoch()
 		log := newChangeLog(t, db)
