@@ -109,10 +109,12 @@ func hasCode(err error, codes ...string) bool {
 // expire makes reads and writes of conn fail.
 func expire(conn *pgconn.PgConn) { conn.Conn().SetDeadline(time.Unix(1, 0)) }
 
-// drop closes conn. The ping fails at once. pgx then sends a cancel request and
-// closes the connection, both in the background.
+// drop closes conn. The response of the ping is not awaited. pgx then sends a cancel request
+// and closes the connection, both in the background. TLS has no write after one that has timed
+// out, and pgx would wait 15 s for a server that it cannot tell to close the connection.
 func drop(conn *pgconn.PgConn) {
 	expire(conn)
+	conn.Conn().SetWriteDeadline(time.Now().Add(time.Second))
 	conn.Ping(context.Background())
 }
 
