@@ -25,7 +25,7 @@ var partialServerTests = []string{"TestRoutes_MissingServiceIs404", "TestRoutes_
 var applicationRouteTests = []string{
 	"TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit",
 	"TestRequireScope", "TestAuthenticateAdmin",
-	"TestTokens_OwnRoutes", "TestHideKeys_TokenInURL", "TestPanic_InMiddlewareIs500",
+	"TestTokens_OwnRoutes", "TestHideKeys_TokenInURL", "TestPanic_InMiddlewareIs500", "TestDenied_ReleasesMemory",
 }
 
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
