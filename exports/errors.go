@@ -130,14 +130,10 @@ func (e invalid) Is(target error) bool { return target == ErrInvalid }
 // storeError returns nil and the errors that [Store] and [LinkStore] document, and wraps
 // all others in [ErrUnavailable].
 func storeError(operation string, err error) error {
-	switch {
-	case err == nil,
-		errors.Is(err, ErrNotFound),
-		errors.Is(err, ErrNotOwner),
-		errors.Is(err, ErrTaken),
-		errors.Is(err, ErrLinkNotFound),
-		errors.Is(err, ErrTooManyLinks):
-		return err
+	for _, documented := range []error{nil, ErrNotFound, ErrNotOwner, ErrTaken, ErrLinkNotFound, ErrTooManyLinks} {
+		if errors.Is(err, documented) {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
 }

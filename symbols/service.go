@@ -335,16 +335,12 @@ func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, erro
 // storeError returns the errors that [Store] documents and wraps all others in
 // ErrUnavailable.
 func storeError(operation string, err error) error {
-	switch {
-	case err == nil,
-		errors.Is(err, ErrFolderNotFound),
-		errors.Is(err, ErrSymbolNotFound),
-		errors.Is(err, ErrTrashNotFound),
-		errors.Is(err, ErrFolderGone),
-		errors.Is(err, ErrInvalid),
-		errors.Is(err, ErrFolderNameTaken),
-		errors.Is(err, ErrChanged):
-		return err
+	for _, documented := range []error{
+		nil, ErrFolderNotFound, ErrSymbolNotFound, ErrTrashNotFound, ErrFolderGone, ErrInvalid, ErrFolderNameTaken, ErrChanged,
+	} {
+		if errors.Is(err, documented) {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
 }
