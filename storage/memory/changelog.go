@@ -2,7 +2,6 @@ package memory
 
 import (
 	"cmp"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -12,12 +11,9 @@ import (
 // maxChanges is the number of entries that a changeLog retains at least.
 const maxChanges = 10_000
 
-// changeLog is the epoch and the log of changes of keys.
-type changeLog struct {
-	// entries have ascending epochs. The last has the current epoch, and the
-	// first may be a remainder of its change.
-	entries []changeEntry
-}
+// changeLog is the epoch and the log of changes of keys: entries with ascending epochs. The
+// last has the current epoch, and the first may be a remainder of its change.
+type changeLog []changeEntry
 
 // changeEntry is a changed digest. The first entry of a log has none.
 type changeEntry struct {
@@ -25,34 +21,29 @@ type changeEntry struct {
 	digest *keys.Digest
 }
 
-// newChangeLog returns a log with a random epoch.
-func newChangeLog() changeLog {
-	return changeLog{entries: []changeEntry{{epoch: 1 + rand.Int64N(math.MaxInt64/2)}}}
-}
-
-func (l *changeLog) epoch() int64 { return l.entries[len(l.entries)-1].epoch }
+func (l changeLog) epoch() int64 { return l[len(l)-1].epoch }
 
 // add raises the epoch and adds digests.
 func (l *changeLog) add(digests ...keys.Digest) {
 	epoch := l.epoch() + 1 + rand.Int64N(1<<32)
 	for _, digest := range digests {
-		l.entries = append(l.entries, changeEntry{epoch, &digest})
+		*l = append(*l, changeEntry{epoch, &digest})
 	}
-	if len(l.entries) > 2*maxChanges {
-		l.entries = slices.Clone(l.entries[len(l.entries)-maxChanges:])
+	if len(*l) > 2*maxChanges {
+		*l = slices.Clone((*l)[len(*l)-maxChanges:])
 	}
 }
 
 // since implements [keys.Store.Changes].
-func (l *changeLog) since(epoch int64) keys.Changes {
+func (l changeLog) since(epoch int64) keys.Changes {
 	changes := keys.Changes{Epoch: l.epoch()}
 	byEpoch := func(e changeEntry, epoch int64) int { return cmp.Compare(e.epoch, epoch) }
-	_, changes.Complete = slices.BinarySearchFunc(l.entries, epoch, byEpoch)
+	_, changes.Complete = slices.BinarySearchFunc(l, epoch, byEpoch)
 	if !changes.Complete {
 		return changes
 	}
-	next, _ := slices.BinarySearchFunc(l.entries, epoch+1, byEpoch)
-	for _, entry := range l.entries[next:] {
+	next, _ := slices.BinarySearchFunc(l, epoch+1, byEpoch)
+	for _, entry := range l[next:] {
 		changes.Digests = append(changes.Digests, *entry.digest)
 	}
 	return changes

@@ -10,7 +10,7 @@ import (
 
 func TestChangeLog_RetainsLastEntries(t *testing.T) {
 	t.Parallel()
-	l := newChangeLog()
+	l := changeLog{{epoch: 1}}
 	digest := func(n int) (d keys.Digest) {
 		binary.BigEndian.PutUint64(d[:], uint64(n))
 		return d
@@ -19,8 +19,8 @@ func TestChangeLog_RetainsLastEntries(t *testing.T) {
 	for n := range 3*maxChanges + 5 {
 		l.add(digest(n))
 		epochs = append(epochs, l.epoch())
-		if len(l.entries) > 2*maxChanges {
-			t.Fatalf("the log has %d entries", len(l.entries))
+		if len(l) > 2*maxChanges {
+			t.Fatalf("the log has %d entries", len(l))
 		}
 	}
 	last := len(epochs) - 1

@@ -61,7 +61,7 @@ func New() *DB {
 		ownerIDs:     make(map[string][]int64),
 		digests:      make(map[keys.Digest]int64),
 		usage:        make(map[usageKey]int64),
-		changes:      newChangeLog(),
+		changes:      changeLog{{epoch: 1 + rand.Int64N(math.MaxInt64/2)}},
 		folders:      make(map[int64]*folder),
 		folderNames:  make(map[folderName]int64),
 		listVersions: make(map[string]symbols.Version),
