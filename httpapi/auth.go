@@ -23,8 +23,9 @@ func (c *call) authenticate(route *route) error {
 	case ownKey:
 		return c.checkClientKey(nil, func(*keys.Key) error { return keys.SkipUse })
 	case registerKey:
-		if c.registersAsAdmin() {
-			return c.checkAdmin()
+		given := c.credentials()
+		if given.admin != nil || given.client == nil && c.api.options.AuthenticateAdmin != nil {
+			return c.checkAdmin() // it decides alone
 		}
 		if c.api.options.DangerouslySkipClientKeys {
 			return &DeniedError{Message: "only an admin key may register exports"}
@@ -34,20 +35,18 @@ func (c *call) authenticate(route *route) error {
 	return c.checkClient([]string{route.scope})
 }
 
-// checkClient checks the client key of the request, which must have the scopes, or its origin
-// if client routes are open.
+// checkClient checks the client key of the request, which must have the scopes. If client
+// routes are open, it rejects requests that change something if they come from pages of
+// origins that CORS does not allow.
 func (c *call) checkClient(scopes []string) error {
-	if c.api.options.DangerouslySkipClientKeys {
-		return c.checkOrigin()
+	cors := c.api.cors
+	switch {
+	case !c.api.options.DangerouslySkipClientKeys:
+		return c.checkClientKey(scopes, nil)
+	case cors.allowAll(), cors.allows(c.r.Header.Get("Origin")), c.api.crossOrigin.Check(c.r) == nil:
+		return nil
 	}
-	return c.checkClientKey(scopes, nil)
-}
-
-// registersAsAdmin reports whether the admin key of the request, or the login of the
-// application, decides alone.
-func (c *call) registersAsAdmin() bool {
-	given := c.credentials()
-	return given.admin != nil || given.client == nil && c.api.options.AuthenticateAdmin != nil
+	return errCrossOrigin
 }
 
 // checkRegistrant checks that the scopes of a key name ScopeExportsRegister. Those of a
@@ -65,15 +64,6 @@ func (c *call) checkRegistrant(key *keys.Key) error {
 		return &DeniedError{Message: "the scopes of this API key do not name " + ScopeExportsRegister}
 	}
 	return nil
-}
-
-// checkOrigin rejects requests without a key that change something, if they come from
-// pages of origins that CORS does not allow.
-func (c *call) checkOrigin() error {
-	if c.api.cors.allowAll() || c.api.cors.allows(c.r.Header.Get("Origin")) || c.api.crossOrigin.Check(c.r) == nil {
-		return nil
-	}
-	return errCrossOrigin
 }
 
 // checkClientKey verifies the client key of the request, which must have the scopes. It
