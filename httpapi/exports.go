@@ -155,10 +155,6 @@ func downloadContentType(contentType string) string {
 	return contentType
 }
 
-type batchExportRequest struct {
-	Items exportItems `json:"items"`
-}
-
 // exportItems are the items of a request, one more than max if there are too many.
 type exportItems struct {
 	list []exportItem
@@ -222,7 +218,9 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	in := batchExportRequest{e.items()}
+	in := struct {
+		Items exportItems `json:"items"`
+	}{e.items()}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
@@ -242,10 +240,6 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 		c.logSkipped(http.StatusOK, skipped)
 		return c.encode(http.StatusOK, batchExportURLsResponse{Success: true, ExportedURLs: list, Skipped: skippedItems(skipped)})
 	}
-	return e.sendBatch(c, items)
-}
-
-func (e exportEndpoints) sendBatch(c *call, items []exports.BatchItem) error {
 	batch, err := e.all.Tenant(c.tenant).OpenBatch(c.r.Context(), items)
 	if err != nil {
 		return err
