@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,7 +48,9 @@ func New(options *Options) (*API, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
+	opts.Limits = opts.Limits.withDefaults()
+	opts.PublicURL = strings.TrimRight(opts.PublicURL, "/")
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	checker, err := auth.New(auth.Options{
 		Keys:      opts.Keys,
 		AdminKeys: opts.AdminKeys,

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,14 +133,6 @@ func (o Options) Format(f fmt.State, _ rune) {
 	o.AdminKeys = slices.Repeat([]string{"[admin key]"}, len(o.AdminKeys))
 	type plain Options
 	fmt.Fprintf(f, fmt.FormatString(f, 'v'), plain(o))
-}
-
-// withDefaults returns the options with zero and invalid limits replaced.
-func (o Options) withDefaults() Options {
-	o.Limits = o.Limits.withDefaults()
-	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	return o
 }
 
 // validate checks the options that may come from configuration.
