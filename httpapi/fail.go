@@ -55,7 +55,7 @@ func (c *call) fail(err error) {
 		header.Set("WWW-Authenticate", challenge(out.err))
 	}
 	if out.retryAfter > 0 {
-		header.Set("Retry-After", seconds(out.retryAfter))
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(out.retryAfter.Seconds()))))
 	}
 	body := errorBody{Message: out.message, Code: out.code, RequestID: c.requestID()}
 	if batch, ok := errors.AsType[*exports.BatchError](err); ok {
@@ -71,9 +71,6 @@ func (c *call) fail(err error) {
 	}
 	c.write("application/json", out.status, text)
 }
-
-// seconds formats a duration for Retry-After, rounded up.
-func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
 // challenge returns the WWW-Authenticate of a request rejected with err. The login
 // of an application has no authentication scheme.

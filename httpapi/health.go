@@ -28,26 +28,24 @@ func (a *API) Ready(details ...func() string) http.Handler {
 	var failing atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drain(w, r, r.Body)
-		respond := func(status int, text string) {
-			for _, detail := range details {
-				text += detail() + "\n"
-			}
-			writeHealth(w, status, text)
-		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*time.Second) // see storeContext
 		defer cancel()
+		status, text := http.StatusOK, "ok\n"
 		if err := a.checkStores(ctx); err != nil {
+			status, text = http.StatusServiceUnavailable, "storage unavailable\n"
 			if !failing.Swap(true) {
 				a.options.Logger.WarnContext(ctx, "not ready", "error", err)
 			}
-			respond(http.StatusServiceUnavailable, "storage unavailable\n")
-			return
+		} else {
+			a.loadSearchIndex()
+			if failing.Swap(false) {
+				a.options.Logger.InfoContext(ctx, "ready")
+			}
 		}
-		a.loadSearchIndex()
-		if failing.Swap(false) {
-			a.options.Logger.InfoContext(ctx, "ready")
+		for _, detail := range details {
+			text += detail() + "\n"
 		}
-		respond(http.StatusOK, "ok\n")
+		writeHealth(w, status, text)
 	})
 }
 

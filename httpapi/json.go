@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -95,14 +96,10 @@ func fieldName(pointer jsontext.Pointer) string {
 		}
 		name.WriteString(token)
 	}
-	switch text := name.String(); {
-	case text == "":
-		return "body"
-	case len(text) > 40: // not a field of the API; it could be a key, and this is logged
+	if name.Len() > 40 { // not a field of the API; it could be a key, and this is logged
 		return "a field"
-	default:
-		return text
 	}
+	return cmp.Or(name.String(), "body")
 }
 
 // jsonTypeName returns the JSON type that t is decoded from.
