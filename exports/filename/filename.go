@@ -5,7 +5,6 @@ package filename
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"mime"
 	"path"
@@ -117,7 +116,11 @@ func truncate(name, suffix string) string {
 }
 
 func truncateStem(name, suffix string) string {
-	stem, ext := splitName(name)
+	ext := path.Ext(name)
+	if len(ext) == len(name) || len(ext) > maxExtBytes {
+		ext = "" // what begins with the dot is the stem
+	}
+	stem := strings.TrimSuffix(name, ext)
 	limit := maxBytes - len(suffix) - len(ext)
 	if len(stem) > limit {
 		stem = stem[:limit]
@@ -129,16 +132,6 @@ func truncateStem(name, suffix string) string {
 		}
 	}
 	return stem + suffix + ext
-}
-
-// splitName splits a name before its last dot. The extension is empty if the dot
-// is the first character or the extension would exceed maxExtBytes.
-func splitName(name string) (stem, ext string) {
-	ext = path.Ext(name)
-	if len(ext) == len(name) || len(ext) > maxExtBytes {
-		return name, ""
-	}
-	return name[:len(name)-len(ext)], ext
 }
 
 // Dedup makes the names of an archive's entries unique, also on file systems
@@ -279,22 +272,24 @@ func ContentType(name string) string {
 	return typeByExtension[strings.ToLower(path.Ext(name))]
 }
 
+var percentEscape = regexp.MustCompile(`%([0-9A-Fa-f]{2})`)
+
 // Disposition returns a Content-Disposition (RFC 6266, section 4) with a file name, which
 // must be clean. Clients without support for filename* get the name with an underscore for
 // each character that is not ASCII, and for each percent sign before two hexadecimal
 // digits, which some browsers decode (RFC 6266, appendix D).
 func Disposition(kind, name string) string {
-	var ascii, extended strings.Builder
-	for i, r := range name {
-		if r < ' ' || r > '~' || r == '"' || r == '\\' || isPercentEscape(name[i:]) {
-			r = '_'
+	ascii := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return '_'
 		}
-		ascii.WriteRune(r)
-	}
-	value := kind + `; filename="` + ascii.String() + `"`
-	if ascii.String() == name {
+		return r
+	}, percentEscape.ReplaceAllString(name, "_$1"))
+	value := kind + `; filename="` + ascii + `"`
+	if ascii == name {
 		return value
 	}
+	var extended strings.Builder
 	const unescaped = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$&+-.^_`|~" // RFC 8187, section 3.2.1
 	for _, c := range []byte(name) {
 		if strings.IndexByte(unescaped, c) >= 0 {
@@ -304,14 +299,4 @@ func Disposition(kind, name string) string {
 		}
 	}
 	return value + `; filename*=UTF-8''` + extended.String()
-}
-
-// isPercentEscape reports whether text begins with a percent sign and two hexadecimal
-// digits.
-func isPercentEscape(text string) bool {
-	if len(text) < 3 || text[0] != '%' {
-		return false
-	}
-	_, err := hex.DecodeString(text[1:3])
-	return err == nil
 }
