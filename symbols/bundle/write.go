@@ -50,7 +50,12 @@ func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, er
 	if err := each(pages, b.addSymbol); err != nil {
 		return err
 	}
-	return b.close()
+	fmt.Fprint(b.manifest, "\n]}\n")
+	b.manifest.deflate.Close()
+	if err := b.writeEntry(manifestName, zip.Deflate, b.manifest, b.manifest.out.Bytes()); err != nil {
+		return err
+	}
+	return b.zip.Close()
 }
 
 // each calls write with each symbol of the pages.
@@ -112,16 +117,6 @@ func (b *writer) addSymbol(symbol symbols.Symbol) error {
 		return b.writeEntry(name, zip.Deflate, b.file, b.file.out.Bytes())
 	}
 	return b.writeEntry(name, zip.Store, b.file, file)
-}
-
-// close writes the manifest and the central directory.
-func (b *writer) close() error {
-	fmt.Fprint(b.manifest, "\n]}\n")
-	b.manifest.deflate.Close()
-	if err := b.writeEntry(manifestName, zip.Deflate, b.manifest, b.manifest.out.Bytes()); err != nil {
-		return err
-	}
-	return b.zip.Close()
 }
 
 // writeEntry writes an entry whose local header has its sizes and CRC-32.

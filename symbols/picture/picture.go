@@ -122,7 +122,8 @@ func newPicture(content []byte, named string) (Picture, bool) {
 		return Picture{}, false
 	}
 	if format.mimeType == SVG {
-		if content = ToUTF8(content); !isSVG(content) {
+		content = ToUTF8(content)
+		if _, _, err := svgSize(content); err != nil {
 			return Picture{}, false
 		}
 	}

@@ -17,11 +17,6 @@ import (
 // SVGNamespace is the XML namespace of SVG documents.
 const SVGNamespace = "http://www.w3.org/2000/svg"
 
-func isSVG(content []byte) bool {
-	_, _, err := svgSize(content)
-	return err == nil
-}
-
 // svgSize returns the size in CSS pixels at which browsers draw an SVG, which [ToUTF8] has
 // returned. It parses the complete document.
 func svgSize(content []byte) (width, height float64, err error) {

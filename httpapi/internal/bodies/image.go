@@ -25,13 +25,9 @@ func image(symbol symbols.Symbol) ([]byte, ImageInfo) {
 	if !ok {
 		return nil, ImageInfo{}
 	}
-	return found.Content, ImageInfo{found.Type, imageFileName(symbol, found.Extension)}
-}
-
-func imageFileName(symbol symbols.Symbol, extension string) string {
 	name := cmp.Or(filename.Clean(symbol.Name), "symbol")
-	if strings.HasSuffix(strings.ToLower(name), extension) {
-		return name
+	if !strings.HasSuffix(strings.ToLower(name), found.Extension) {
+		name = filename.Clean(name + found.Extension)
 	}
-	return filename.Clean(name + extension)
+	return found.Content, ImageInfo{found.Type, name}
 }
