@@ -78,32 +78,26 @@ type cluster struct {
 }
 
 // startCluster starts a server with the data directory that initialize creates.
-func startCluster(initialize func(*cluster) error) (_ *cluster, err error) {
-	c, err := newFiles()
+func startCluster(initialize func(*cluster) error) (*cluster, error) {
+	c, err := newCluster(initialize)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			c.close()
-		}
-	}()
-	if err := initialize(c); err != nil {
-		return nil, err
-	}
 	for range 3 { // another process may take the address in between
-		if c.url.Host, err = freeAddress(); err != nil {
-			return nil, err
+		if c.url.Host, err = freeAddress(); err == nil {
+			err = c.start()
 		}
-		if err = c.start(); err == nil {
+		if err == nil {
 			return c, nil
 		}
 	}
+	c.close()
 	return nil, err
 }
 
-// newFiles returns a cluster with an empty directory, which its watchdog removes.
-func newFiles() (c *cluster, err error) {
+// newCluster returns a cluster with the data directory that initialize creates, in a
+// directory that its watchdog removes.
+func newCluster(initialize func(*cluster) error) (c *cluster, err error) {
 	c = new(cluster)
 	if c.programs, err = findPrograms(); err != nil {
 		return nil, err
@@ -122,6 +116,10 @@ func newFiles() (c *cluster, err error) {
 	}
 	if err != nil {
 		os.RemoveAll(c.dir)
+		return nil, err
+	}
+	if err := initialize(c); err != nil {
+		c.close()
 		return nil, err
 	}
 	return c, nil
@@ -178,17 +176,7 @@ func (c *cluster) initialize() error {
 
 // initialized returns a cluster that is never started. Its watchdog removes it at the
 // end of the process.
-var initialized = sync.OnceValues(func() (*cluster, error) {
-	c, err := newFiles()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.initdb(); err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
-})
+var initialized = sync.OnceValues(func() (*cluster, error) { return newCluster((*cluster).initdb) })
 
 func (c *cluster) initdb() error {
 	password := rand.Text()
