@@ -180,10 +180,8 @@ var initialized = sync.OnceValues(func() (*cluster, error) { return newCluster((
 
 func (c *cluster) initdb() error {
 	password := rand.Text()
-	write := c.command("tee", "password")
-	write.Stdin = strings.NewReader(password)
-	if err := write.Run(); err != nil {
-		return fmt.Errorf("write the password: %w", err)
+	if err := c.write("password", password); err != nil {
+		return err
 	}
 	c.url = url.URL{
 		Scheme:   "postgres",
@@ -204,13 +202,16 @@ func (c *cluster) initdb() error {
 }
 
 // configure appends settings to those of the server.
-func (c *cluster) configure(settings string) error {
-	config, err := os.OpenFile(filepath.Join(c.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
+func (c *cluster) configure(settings string) error { return c.write("data/postgresql.conf", settings) }
+
+// write appends text to a file of the server.
+func (c *cluster) write(file, text string) error {
+	tee := c.command("tee", "-a", file)
+	tee.Stdin = strings.NewReader(text)
+	if err := tee.Run(); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
 	}
-	_, err = config.WriteString(settings)
-	return errors.Join(err, config.Close())
+	return nil
 }
 
 // freeAddress returns an unused TCP address on the loopback interface.
