@@ -64,9 +64,7 @@ func (c *call) slowly(f func(context.Context) (reply, error)) (reply, error) {
 	})
 }
 
-func (c *call) encode(status int, value any) error {
-	return c.send(status, marshal(value))
-}
+func (c *call) encode(status int, value any) error { return c.send(status, marshal(value)) }
 
 // send responds with JSON, which counts as memory of the client while it is slow. It does
 // so without memory, too, because the request may have changed something.

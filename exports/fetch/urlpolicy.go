@@ -95,9 +95,7 @@ var (
 )
 
 // isAmbiguous reports whether URL parsers disagree about r, escaped or not.
-func isAmbiguous(r rune) bool {
-	return r < ' ' || r == 0x7f || r == '\\'
-}
+func isAmbiguous(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
 
 func (p *urlPolicy) isAllowed(host, port string) bool {
 	return slices.ContainsFunc(p.allowed, func(pattern hostPattern) bool {
@@ -190,9 +188,7 @@ func canonicalHost(host string) (string, error) {
 	return host, nil
 }
 
-func onlyChars(s, chars string) bool {
-	return strings.Trim(s, chars) == ""
-}
+func onlyChars(s, chars string) bool { return strings.Trim(s, chars) == "" }
 
 // canonicalPort returns port in decimal, or the default port of the scheme if
 // port is empty.

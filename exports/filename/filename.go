@@ -91,9 +91,7 @@ func trimName(name string) string {
 	})
 }
 
-func isBlank(r rune) bool {
-	return unicode.IsSpace(r) || r == '\u2800'
-}
+func isBlank(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }
 
 var deviceName = regexp.MustCompile(`^(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³])$`)
 

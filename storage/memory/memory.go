@@ -153,6 +153,4 @@ func without(ids []int64, id int64) []int64 {
 
 // newVersion returns a random version, which is practically unique across
 // processes.
-func newVersion() symbols.Version {
-	return 1 + symbols.Version(rand.Int64N(math.MaxInt64))
-}
+func newVersion() symbols.Version { return 1 + symbols.Version(rand.Int64N(math.MaxInt64)) }
