@@ -66,19 +66,17 @@ type keyChanges struct {
 func (in *keyChanges) fields() (fields keys.Fields, err error) {
 	fields.Active = in.IsActive.pointer()
 	fields.ExpiresAt, err = parseGiven(in.ExpiresAt, func(text string) (time.Time, error) { return parseTime("expiresAt", text) })
-	if err != nil {
-		return keys.Fields{}, err
+	if err == nil {
+		fields.Owner, err = parseGiven(in.Owner, func(owner string) (string, error) {
+			if owner == "" {
+				return "", invalidRequest("owner must not be empty")
+			}
+			return owner, nil
+		})
 	}
-	fields.Owner, err = parseGiven(in.Owner, func(owner string) (string, error) {
-		if owner == "" {
-			return "", invalidRequest("owner must not be empty")
-		}
-		return owner, nil
-	})
-	if err != nil {
-		return keys.Fields{}, err
+	if err == nil {
+		fields.Scopes, err = parseGiven(in.Scopes, func(list texts) (keys.Scopes, error) { return keys.NewScopes(list...) })
 	}
-	fields.Scopes, err = parseGiven(in.Scopes, func(list texts) (keys.Scopes, error) { return keys.NewScopes(list...) })
 	return fields, err
 }
 

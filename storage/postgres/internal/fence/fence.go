@@ -188,17 +188,15 @@ func (f *Fence) QueryArgs(args []any) []any {
 
 // requests prepares the statements of one exchange. Doing so once saves four times the CPU
 // time of the execution, for parsing and planning.
-func (f *Fence) requests(ctx context.Context, conn *pgx.Conn, statements ...Statement) ([]*request, error) {
+func (f *Fence) requests(ctx context.Context, conn *pgx.Conn, statements ...Statement) (list []*request, err error) {
 	var prepared map[string]*pgconn.StatementDescription
 	if f.options.Prepare && !f.pooled.Load() {
-		var err error
 		if prepared, err = prepare(ctx, conn, statements); err != nil {
 			return nil, cmp.Or(contextError(ctx), err)
 		}
 	}
-	list := make([]*request, len(statements))
+	list = make([]*request, len(statements))
 	for i, s := range statements {
-		var err error
 		if list[i], err = newRequest(conn.TypeMap(), s.Text, prepared[s.Text], s.Args); err != nil {
 			return nil, err
 		}
