@@ -53,8 +53,7 @@ func (Link) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Link") }
 // Resumable reports whether the link delivers ranges.
 func (l *Link) Resumable() bool { return l.plan.Resumable }
 
-// tokenBytes is the number of random bytes in a token.
-const tokenBytes = 32
+const tokenBytes = 32 // of a token, random
 
 // LinkRequest is the input of [Service.CreateLink].
 type LinkRequest struct {

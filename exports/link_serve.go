@@ -217,9 +217,8 @@ func (l *Link) outdated() bool {
 		slices.ContainsFunc(l.plan.Entries, func(e planEntry) bool { return l.Zip && !e.Streamed && e.CRC32 == nil })
 }
 
-// renew returns the link with a new plan of what is registered and available now. If
-// another call or process has replaced the plan of l before, renew returns the link with that
-// plan.
+// renew returns the link with a new plan of what is registered and available now. If another
+// call or process has replaced the plan of l before, renew returns the link with that plan.
 //
 // If a file that was available cannot be reached for the moment, renew returns the
 // error and the link keeps its plan. A request lasts until its plan is made, even if ctx ends.

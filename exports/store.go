@@ -22,10 +22,9 @@ import (
 // and returns no reference to its data. Times are UTC with millisecond
 // precision.
 //
-// Methods return the errors that their comments name.
-// Any other error means that the store is unavailable, and that nothing was changed
-// unless only the response to a commit was lost. When ctx ends, methods promptly
-// return an error.
+// Methods return the errors that their comments name. Any other error means that
+// the store is unavailable, and that nothing was changed unless only the response
+// to a commit was lost. When ctx ends, methods promptly return an error.
 type Store interface {
 	// Put stores an export under a new id, ignoring the id it has. If the
 	// source URL already has an export of the tenant, Put replaces it and keeps its id and

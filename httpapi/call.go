@@ -107,7 +107,6 @@ func (c *call) detached() context.Context {
 	return c.ctx
 }
 
-// disconnected reports whether the client has disconnected.
 func (c *call) disconnected() bool { return c.r.Context().Err() != nil }
 
 // pathID returns the id in the path, or zero if the route has none.
@@ -151,7 +150,6 @@ func (c *call) actorName() string {
 	return c.actor
 }
 
-// requestID returns the request id of the response.
 func (c *call) requestID() string { return c.w.Header().Get(headerRequestID) }
 
 // logFailure logs a failure of the request. Its status is that of the response, or

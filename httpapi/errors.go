@@ -163,7 +163,6 @@ func lookupError(err error) errorResponse {
 	return errorResponse{err, http.StatusInternalServerError, "internal", "internal error", 0}
 }
 
-// failureLevel returns the level at which a failure with a status is logged.
 func failureLevel(status int) slog.Level {
 	if status == http.StatusInternalServerError {
 		return slog.LevelError

@@ -84,7 +84,6 @@ func knownTag(noneMatch ranges.Tags, version symbols.Version, view string) strin
 	return ""
 }
 
-// setTag sets the headers of a response with an ETag.
 func (c *call) setTag(etag string) {
 	header := c.w.Header()
 	header.Set("Cache-Control", cacheControlRevalidate)

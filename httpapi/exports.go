@@ -313,7 +313,6 @@ func (c *call) countItems(items []exports.BatchItem) error {
 	return c.count(size)
 }
 
-// exportSize returns how many bytes the texts of an export have.
 func exportSize(export exports.Export) int64 {
 	return int64(len(export.SourceURL) + len(export.ExportedURL) + len(export.FileName))
 }

@@ -84,7 +84,6 @@ func (e exportEndpoints) createLink(c *call) error {
 	return c.encode(http.StatusCreated, newLinkResponse(link))
 }
 
-// serveLink responds with a link, or with ranges of it.
 func (e exportEndpoints) serveLink(c *call) error {
 	if linkserve.IsFetch(c.r.Header) {
 		return errLoop

@@ -83,14 +83,13 @@ type Options struct {
 	// see [http.CrossOriginProtection].
 	AuthenticateAdmin func(r *http.Request) (actor string, err error)
 
-	// Authorize, if set, is called after each successful check of a client key,
-	// with the route, such as "/symbol/folders/{id}", or r.Pattern behind
-	// [API.RequireClientKey]; for requests of a download link with the key that made
-	// it. It may restrict a key to the records of its owner, or count its requests.
-	// [RequestResources] returns the records that r names; reading the body of r is an
-	// error. The response to an error is that of a [DeniedError], 503 if it matches the
-	// ErrUnavailable of a service, or 403 with a warning in the log. Such a request does
-	// not count as a use of the key.
+	// Authorize, if set, is called after each successful check of a client key, with the
+	// route, such as "/symbol/folders/{id}", or r.Pattern behind [API.RequireClientKey];
+	// for requests of a download link with the key that made it. It may restrict a key
+	// to the records of its owner, or count its requests. [RequestResources] returns the
+	// records that r names; reading the body of r is an error. The response to an error
+	// is that of a [DeniedError], 503 if it matches the ErrUnavailable of a service, or
+	// 403 with a warning in the log. Such a request does not count as a use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
 	// Tenant, if set, returns the tenant of a client key, such as [TenantOfOwner].

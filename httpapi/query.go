@@ -75,7 +75,6 @@ func (q query) number(name string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// parseNumber parses a whole number in decimal digits.
 func parseNumber(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text // ParseInt accepts signs and leading zeros

@@ -28,7 +28,6 @@ func messageReply(message string, err error) (reply, error) {
 	return reply{body: marshal(map[string]string{"message": message})}, err
 }
 
-// countReply returns a reply with the number of changed records.
 func countReply(field string, n int, err error) (reply, error) {
 	return reply{body: marshal(map[string]int{field: n})}, err
 }

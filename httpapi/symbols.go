@@ -37,7 +37,6 @@ func symbolReply(symbol symbols.Symbol, err error) (reply, error) {
 	}, err
 }
 
-// listFolders responds with folders.
 func (e symbolEndpoints) listFolders(c *call) error {
 	page, err := c.page()
 	if err != nil {
@@ -46,7 +45,6 @@ func (e symbolEndpoints) listFolders(c *call) error {
 	return e.send(c, bodies.Key{Kind: bodies.Folders, Range: symbols.Range(page)})
 }
 
-// listSymbols responds with symbols of a folder.
 func (e symbolEndpoints) listSymbols(c *call) error {
 	page, err := c.page()
 	if err != nil {

@@ -18,7 +18,6 @@ const (
 	keyCheckInterval   = 200 * time.Millisecond // shorter than the default lease
 )
 
-// changeEvent is the data of an event.
 type changeEvent struct {
 	Folders   bool     `json:"folders"`
 	FolderIDs *[]int64 `json:"folderIds"` // null: of all folders

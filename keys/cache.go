@@ -42,14 +42,12 @@ func (c *cache) put(e *entry, floor uint64) {
 	}
 }
 
-// putToken adds the entry of a page token.
 func (c *cache) putToken(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens.put(e)
 }
 
-// evict removes the entries of digests.
 func (c *cache) evict(digests ...Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +165,6 @@ func (t *table) put(e *entry) {
 	own.Store(e)
 }
 
-// evictIf removes the entries for which a condition holds.
 func evictIf(slots []atomic.Pointer[entry], condition func(*entry) bool) {
 	for i := range slots {
 		if e := slots[i].Load(); e != nil && condition(e) {

@@ -54,7 +54,6 @@ func newRawKey(prefix string) RawKey {
 	return RawKey(raw + checksum(raw))
 }
 
-// checksum returns the CRC-32 of text in base62.
 func checksum(text string) string {
 	return base62(big.NewInt(int64(crc32.ChecksumIEEE([]byte(text)))), sumDigits)
 }

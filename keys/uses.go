@@ -148,7 +148,6 @@ func (u *uses) applyTo(key *Key) {
 	key.UseCount += found.count.sum() - found.writtenCount.sum()
 }
 
-// remove removes the use of a deleted key.
 func (u *uses) remove(key Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

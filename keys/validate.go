@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// defaultName is the name of a key that was created without one.
-const defaultName = "API key"
-
-// maxText is the maximum length of a name or an owner in Unicode code points.
-const maxText = 255
+const (
+	defaultName = "API key" // of a key that was created without one
+	maxText     = 255       // Unicode code points of a name or an owner
+)
 
 // checkText accepts 1 to maxText code points.
 func checkText(field, text string) error {
@@ -36,7 +35,6 @@ func checkLabel(field, text string) error {
 	return checkText(field, text)
 }
 
-// check returns an error for the first invalid field.
 func (f Fields) check() error {
 	if f.Name != nil {
 		if err := checkLabel("name", *f.Name); err != nil {
@@ -64,8 +62,7 @@ func (f Fields) revokes() bool {
 		f.Owner != nil
 }
 
-// maxIDs is the maximum number of keys that are changed, imported or revoked at once.
-const maxIDs = 1000
+const maxIDs = 1000 // of keys that are changed, imported or revoked at once
 
 // checkIDs accepts 1 to most different ids.
 func checkIDs(ids []int64, most int) error {

@@ -140,8 +140,7 @@ func (f *Follower) add(list []Changed, all bool) {
 	}
 }
 
-// pollInterval is how often the store is asked for changes while somebody follows them.
-const pollInterval = 200 * time.Millisecond
+const pollInterval = 200 * time.Millisecond // while somebody follows the changes
 
 // changeFeed reads the changes for all that follow them. It reads nothing while nobody
 // does.

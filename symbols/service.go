@@ -38,10 +38,9 @@ type Options struct {
 // Service enforces the rules of the symbol library on top of a [Store]. It is
 // safe for concurrent use.
 //
-// Methods return [ErrFolderNotFound] or [ErrSymbolNotFound] if the folder or
-// symbol does not exist. For an invalid field the error matches [ErrInvalid], and
-// if the store fails, [ErrUnavailable]. The argument by is the id of the key that makes a
-// change, or 0.
+// Methods return [ErrFolderNotFound] or [ErrSymbolNotFound] if the folder or symbol does
+// not exist. For an invalid field the error matches [ErrInvalid], and if the store fails,
+// [ErrUnavailable]. The argument by is the id of the key that makes a change, or 0.
 type Service struct {
 	tenant  string
 	store   Store   // of the tenant
@@ -108,7 +107,6 @@ func (s *Service) AssignTenant(ctx context.Context, to string) error {
 	return storeError("assign tenant", s.store.AssignTenant(ctx, to))
 }
 
-// now returns the time of a change.
 func (s *Service) now() time.Time { return s.options.Now().UTC().Truncate(time.Millisecond) }
 
 // ListFolders returns a page of the folders.

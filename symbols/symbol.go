@@ -90,7 +90,6 @@ type SymbolFields struct {
 	By       int64 // see UpdatedBy of [Symbol]
 }
 
-// check returns an error for the first invalid field.
 func (f SymbolFields) check() error {
 	return cmp.Or(
 		checkGiven(f.Name, checkName),
@@ -102,7 +101,6 @@ func (f SymbolFields) check() error {
 	)
 }
 
-// apply sets the given fields of symbol at a time.
 func (f SymbolFields) apply(symbol *Symbol, at time.Time) {
 	before := *symbol
 	symbol.Name = *cmp.Or(f.Name, &symbol.Name)

@@ -42,7 +42,6 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// open opens and migrates a SQLite database.
 func open(ctx context.Context, file string) *sqlite.DB {
 	must(os.OpenFile(file, os.O_CREATE, 0o600)).Close() // it has the URLs of files
 	const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"

@@ -57,7 +57,6 @@ type config struct {
 	shutdownTimeout time.Duration
 }
 
-// variables returns the variables that set c.
 func (c *config) variables() env.Table {
 	return env.Table{
 		env.Title("Usual"),
@@ -122,7 +121,6 @@ var (
 	}
 )
 
-// readConfig reads the environment through lookup.
 func readConfig(lookup func(string) (string, bool)) (*config, error) {
 	c := &config{addrVariable: "ADDR"}
 	if err := c.variables().Read(lookup, c.check); err != nil {

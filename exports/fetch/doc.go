@@ -56,10 +56,9 @@
 // response must repeat the validator and the size of the file. If it does not, the
 // file has changed.
 //
-// The origin may return less than the range. It may also return the complete
-// file: the bytes before the range are then read and discarded. If it returns 416,
-// or 206 without the size of the file, one more request asks for the complete
-// file.
+// The origin may return less than the range. It may also return the complete file:
+// the bytes before the range are then read and discarded. If it returns 416, or
+// 206 without the size of the file, one more request asks for the complete file.
 //
 // Truncation cannot be detected in a response that has neither Content-Length
 // nor chunked encoding: the file ends where the connection is closed.

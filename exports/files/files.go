@@ -74,9 +74,8 @@ func (o *Opener) Check(u *url.URL) error {
 }
 
 // Open implements [exports.Opener]. A file that is not regular is forbidden. One whose
-// name, or that of a directory above it, begins with a dot does not exist. If
-// the file system opens an [os.File], the Body is that file, and it is closed
-// when ctx ends.
+// name, or that of a directory above it, begins with a dot does not exist. If the file
+// system opens an [os.File], the Body is that file, and it is closed when ctx ends.
 func (o *Opener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
 	f, err := o.open(ctx, u)
 	if err != nil {

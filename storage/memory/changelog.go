@@ -8,8 +8,7 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// maxChanges is the number of entries that a changeLog retains at least.
-const maxChanges = 10_000
+const maxChanges = 10_000 // that a changeLog retains at least
 
 // changeLog is the epoch and the log of changes of keys: entries with ascending epochs. The
 // last has the current epoch, and the first may be a remainder of its change.

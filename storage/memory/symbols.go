@@ -113,7 +113,6 @@ func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (sy
 	})
 }
 
-// putFolder adds an empty folder.
 func (s symbolStore) putFolder(id int64, name string) symbols.Folder {
 	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, tenant: s.tenant, contents: newVersion()}
 	s.db.folders[id] = f

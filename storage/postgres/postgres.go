@@ -141,8 +141,7 @@ type Options struct {
 	Fence Fence
 
 	// Logger receives the state of the fence when it changes, see [DB.FenceState], and that
-	// a migration waits. The
-	// default is slog.Default().
+	// a migration waits. The default is slog.Default().
 	Logger *slog.Logger
 }
 

@@ -101,8 +101,7 @@ func (a *archive) memorySize(dryRun bool) int64 {
 	return (total+2*largest)/3*4 + entryMemory*int64(len(a.entries))
 }
 
-// maxDeflateRatio is the highest ratio of DEFLATE.
-const maxDeflateRatio = 1032
+const maxDeflateRatio = 1032 // the highest of DEFLATE
 
 // decompress returns the content of an entry, which has at most maxSize bytes.
 // The error is a fileError or matches ErrTooLarge.

@@ -19,11 +19,11 @@
 //	  ]
 //	}
 //
-// Symbols are in the order of the folder. The fields size and sha256 describe
-// the file; tags and meta are absent if they are empty. With before and after, a
-// symbol's data is before, the file in base64, and after: the data of most viewers
-// then gives a file that other programs can open. Otherwise the file is the data. Either way the data is
-// restored byte for byte.
+// Symbols are in the order of the folder. The fields size and sha256 describe the file;
+// tags and meta are absent if they are empty. With before and after, a symbol's data is
+// before, the file in base64, and after: the data of most viewers then gives a file that
+// other programs can open. Otherwise the file is the data. Either way the data is restored
+// byte for byte.
 //
 // The same folder gives the same bytes if the program is built with the same
 // release of Go: entries have a constant modification time. Local headers have

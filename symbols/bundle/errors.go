@@ -46,8 +46,7 @@ type FileNote struct {
 	Reason string
 }
 
-// maxRejected is the maximum length of RejectedError.Files.
-const maxRejected = 100
+const maxRejected = 100 // in RejectedError.Files
 
 // RejectedError lists the files of an archive that cannot be imported. It
 // matches [ErrInvalid].
@@ -74,5 +73,4 @@ type fileError string
 
 func (e fileError) Error() string { return string(e) }
 
-// printable returns name with invalid UTF-8 replaced.
 func printable(name string) string { return strings.ToValidUTF8(name, "\ufffd") }

@@ -145,7 +145,6 @@ func (s *iconSet) find(name string, depth int) (icon, error) {
 	return found, cmp.Or(alias.err, err)
 }
 
-// picture returns the SVG of an icon.
 func (s *iconSet) picture(name string, i icon, folders []string) (image, error) {
 	left, top := *cmp.Or(i.Left, s.Left, new(0.0)), *cmp.Or(i.Top, s.Top, new(0.0)) // or the defaults of Iconify
 	width, height := *cmp.Or(i.Width, s.Width, new(16.0)), *cmp.Or(i.Height, s.Height, new(16.0))

@@ -74,5 +74,4 @@ func distinct(tags []string) (list []string) {
 	return list
 }
 
-// stem returns a file name without its extension.
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }

@@ -67,7 +67,6 @@ func Read(ctx context.Context, data []byte, options *Options) (*Contents, error)
 	return &r.contents, nil
 }
 
-// isZip reports whether data begins as a zip does.
 func isZip(data []byte) bool { return bytes.HasPrefix(data, []byte("PK")) }
 
 // MemorySize returns how many bytes of memory [Read] with these options, and then a
@@ -177,7 +176,6 @@ func (r *reader) skipIfSystemFile(name string) bool {
 	return true
 }
 
-// readZip reads a bundle or a plain zip.
 func (r *reader) readZip(ctx context.Context) error {
 	manifest := r.findManifest()
 	r.listed = manifest != nil

@@ -63,7 +63,6 @@ func (m *member) setConsuming(since time.Time) {
 	m.consuming = since
 }
 
-// addReady adds a function that discards a prefetched file.
 func (m *member) addReady(discard func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

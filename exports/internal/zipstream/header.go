@@ -88,7 +88,6 @@ func (h *header) descriptor() []byte {
 	return append32(b, uint32(h.compressed), uint32(h.Size))
 }
 
-// appendCentral appends the record in the central directory.
 func (h *header) appendCentral(b []byte) []byte {
 	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
 	version := uint16(versionDefault)

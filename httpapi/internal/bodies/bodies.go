@@ -45,7 +45,6 @@ type Key struct {
 	Gzip   bool          // compress JSON from MinCompressed bytes on
 }
 
-// isList reports whether a body of the key is a list.
 func (k Key) isList() bool { return k.Kind == Folders || k.Kind == Contents }
 
 // Library returns bodies. It is safe for concurrent use.

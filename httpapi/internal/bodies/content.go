@@ -37,7 +37,6 @@ func (c *content) cost() int64 {
 	return c.size + overhead
 }
 
-// add adds a part of the JSON.
 func (c *content) add(text []byte) {
 	size := int64(len(text))
 	if c.gzip {

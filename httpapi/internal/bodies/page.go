@@ -25,7 +25,6 @@ func (p *page) next(r symbols.Range) symbols.Range {
 	return symbols.Range{After: p.last, Limit: r.Limit - min(r.Limit, p.records)}
 }
 
-// listEnd ends a list.
 const listEnd = "]"
 
 // page reads and encodes the start of a range of a list, or another body. Before it reads

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// maxRanges is how many ranges of one request are served.
-const maxRanges = 8
+const maxRanges = 8 // of one request that are served
 
 // Range is a part of a representation. Its Length is positive.
 type Range struct{ Start, Length int64 }

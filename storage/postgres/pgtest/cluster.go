@@ -18,7 +18,6 @@ import (
 	"sync"
 )
 
-// errNoPrograms reports that this machine has no programs of a server.
 var errNoPrograms = errors.New("no PostgreSQL programs on this machine")
 
 // settings make a server fast whose data need not survive a crash of the
@@ -201,7 +200,6 @@ func (c *cluster) initdb() error {
 	return c.configure(settings)
 }
 
-// configure appends settings to those of the server.
 func (c *cluster) configure(settings string) error { return c.write("data/postgresql.conf", settings) }
 
 // write appends text to a file of the server.
@@ -214,7 +212,6 @@ func (c *cluster) write(file, text string) error {
 	return nil
 }
 
-// freeAddress returns an unused TCP address on the loopback interface.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -236,7 +233,6 @@ func (c *cluster) start() error {
 	return nil
 }
 
-// stop stops the server in a shutdown mode of pg_ctl.
 func (c *cluster) stop(mode string) error {
 	return c.run("pg_ctl", "--pgdata", c.data(), "--mode", mode, "--wait", "stop")
 }
@@ -266,5 +262,4 @@ func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// signal sends a signal to all processes of the server.
 func (c *cluster) signal(name string) error { return c.run("sh", "-c", signalScript, name) }

@@ -30,7 +30,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// serverVariable is the environment variable that names a server.
 const serverVariable = "CANVASBACK_TEST_POSTGRES"
 
 // Database returns the URL of a new, empty database, which is dropped at the
