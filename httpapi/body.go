@@ -166,9 +166,9 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader) {
 		}
 	}
 	w.Header().Set("Connection", "close")
-	if timed && r.Close && r.Header.Get("Expect") == "" {
+	if timed && (r.Close || r.Header.Get("Expect") != "") { // net/http would not wait
 		// A body beyond a limit of net/http makes it wait before it closes the connection, which
 		// would discard the response while the body arrives. The limit is 0.
-		http.MaxBytesReader(stream.Innermost(w), io.NopCloser(body), 0).Read(make([]byte, 1))
+		http.MaxBytesReader(stream.Innermost(w), io.NopCloser(strings.NewReader(" ")), 0).Read(make([]byte, 1))
 	}
 }

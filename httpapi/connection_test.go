@@ -350,16 +350,20 @@ func TestDrain_UnreadBody(t *testing.T) {
 	}
 }
 
-// TestDrain_LargeBodyOfLastRequest has clients that keep no connection, as nginx by default.
+// TestDrain_LargeBodyOfLastRequest has clients that keep no connection, as nginx by default,
+// and that send Expect without waiting for 100 (Continue), as Caddy.
 func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for key, want := range map[string]int{"wrong": 401, h.rawKey: 413} {
-		for range 8 {
+		for i := range 16 {
 			request := must(http.NewRequest("POST", h.url+"/symbol/folders/1/import", bytes.NewReader(make([]byte, 70<<20))))(t)
 			request.Header.Set("X-Api-Key", key)
+			if i >= 8 {
+				request.Header.Set("Expect", "100-continue")
+			}
 			response, err := client.Do(request)
 			is.NoErr(err)
 			response.Body.Close()
