@@ -89,13 +89,13 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 		return nil, err
 	}
 	const many = 100
-	items, err := inTurn(c, len(items) > many, func() (found []exports.BatchItem, err error) {
+	err := c.inTurn(len(items) > many, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		if found, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err == nil {
-			err = c.countItems(found)
+		if items, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err != nil {
+			return err
 		}
-		return found, err
+		return c.countItems(items)
 	})
 	if err != nil {
 		return nil, err

@@ -50,17 +50,19 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 }
 
 // slowly calls f in the turn of the client with a slowContext, if the store is available.
-func (c *call) slowly(f func(context.Context) (reply, error)) (reply, error) {
-	return inTurn(c, true, func() (reply, error) {
+func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err error) {
+	err = c.inTurn(true, func() error {
 		ctx, cancel := c.storeContext()
 		defer cancel()
 		if _, err := c.api.options.Symbols.FolderListVersion(ctx); err != nil {
-			return reply{}, err
+			return err
 		}
 		ctx, cancel = c.slowContext()
 		defer cancel()
-		return f(ctx)
+		out, err = f(ctx)
+		return err
 	})
+	return out, err
 }
 
 func (c *call) encode(status int, value any) error { return c.send(status, marshal(value)) }

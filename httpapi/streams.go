@@ -92,17 +92,16 @@ func download(next endpoint) endpoint {
 
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
 // of the client runs, as long as for memory.
-func inTurn[T any](c *call, expensive bool, f func() (T, error)) (value T, err error) {
+func (c *call) inTurn(expensive bool, f func() error) error {
 	if !expensive {
 		return f()
 	}
 	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
 	defer cancel()
-	err = c.api.turns.Do(ctx, c.client(), func() (err error) {
-		if err = c.checkAfterWait(); err == nil {
-			value, err = f()
+	return c.api.turns.Do(ctx, c.client(), func() error {
+		if err := c.checkAfterWait(); err != nil {
+			return err
 		}
-		return err
+		return f()
 	})
-	return value, err
 }

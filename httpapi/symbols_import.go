@@ -61,14 +61,16 @@ func (e symbolEndpoints) exportSymbols(c *call) error {
 }
 
 // symbolPage returns a page of a request that holds as much memory beside it.
-func (e symbolEndpoints) symbolPage(c *call, after, held int64) (symbols.Page, error) {
-	return inTurn(c, true, func() (symbols.Page, error) {
+func (e symbolEndpoints) symbolPage(c *call, after, held int64) (page symbols.Page, err error) {
+	err = c.inTurn(true, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		return e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
+		page, err = e.all.Tenant(c.tenant).ListSymbolsFunc(ctx, c.id, symbols.Range{After: after}, func(size int64) error {
 			return c.reserve(held + 2*size) // and what is made of it
 		}, true)
+		return err
 	})
+	return page, err
 }
 
 // manifestSize returns the memory of a page in a manifest.
@@ -114,7 +116,11 @@ func (e symbolEndpoints) importSymbols(c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := inTurn(c, true, func() (importResponse, error) { return e.importArchive(c, options, archive) })
+	var out importResponse
+	err = c.inTurn(true, func() (err error) {
+		out, err = e.importArchive(c, options, archive)
+		return err
+	})
 	if err != nil {
 		return err
 	}

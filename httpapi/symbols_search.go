@@ -48,10 +48,12 @@ func (e symbolEndpoints) searchSymbols(c *call) error {
 	if err != nil {
 		return err
 	}
-	found, err := inTurn(c, page.Limit > defaultPageSize, func() (symbols.InfoPage, error) {
+	var found symbols.InfoPage
+	err = c.inTurn(page.Limit > defaultPageSize, func() (err error) {
 		ctx, cancel := c.storeContext()
 		defer cancel()
-		return e.all.Tenant(c.tenant).Search(ctx, query, symbols.Range(page))
+		found, err = e.all.Tenant(c.tenant).Search(ctx, query, symbols.Range(page))
+		return err
 	})
 	if err != nil {
 		return err
