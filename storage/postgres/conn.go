@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -188,7 +189,8 @@ func (db *database) Exec(ctx context.Context, statement string, args ...any) (af
 
 // Transact calls change in a transaction with isolation level read committed,
 // regardless of the default. Like write, it returns an error if the standby has not
-// confirmed the commit.
+// confirmed the commit. This holds for an error of change too: another transaction may have
+// committed what change has read without the standby.
 func (db *database) Transact(ctx context.Context, change func(sqlstore.Tx) error) error {
 	return db.transact(ctx, db.sql, change)
 }
@@ -206,12 +208,18 @@ func (db *database) transact(ctx context.Context, qualify func(string) string, c
 				tx.Rollback(ctx)
 			}
 		}()
-		if err := change(transaction{tx, db.fence, qualify}); err != nil {
-			return false, explainCanceled(err)
+		rejected := mapConstraint(change(transaction{tx, db.fence, qualify}))
+		if rejected != nil {
+			if _, ok := errors.AsType[*pgconn.PgError](rejected); ok || conn.IsClosed() {
+				return false, explainCanceled(rejected)
+			}
+			if _, err := tx.Exec(ctx, `ROLLBACK AND CHAIN`); err != nil {
+				return false, err
+			}
 		}
 		committing = true
 		_, err = db.fence.Exec(ctx, conn, fence.Commit)
-		return false, err
+		return false, cmp.Or(err, rejected)
 	})
 }
 

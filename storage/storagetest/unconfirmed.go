@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ import (
 // RunUnconfirmed checks that calls that write return an error while the storage cannot
 // confirm writes, for example because a database has lost its synchronous standby. It
 // fills the storage, calls begin, and makes each call with the timeout. The writes may
-// take effect.
+// take effect. Then it repeats the calls: what they find changed is not confirmed either.
 func RunUnconfirmed(t *testing.T, s Storage, begin func(), timeout time.Duration) {
 	const pruneNothing = "symbols.PruneTrash"
 	calls := append(prepareCalls(t, s), call{pruneNothing + " of all", func(ctx context.Context) error {
@@ -21,7 +22,7 @@ func RunUnconfirmed(t *testing.T, s Storage, begin func(), timeout time.Duration
 		fillTrash(t, s)
 	}
 	begin()
-	for _, c := range calls {
+	for _, c := range slices.Concat(calls, calls[:len(calls)-1]) {
 		if c.isRead() || c.method == pruneNothing {
 			continue
 		}

@@ -128,7 +128,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 		}
 		if taken = nil; len(found) > 0 {
 			taken = &keys.TakenError{Index: slices.IndexFunc(list, isTaken)}
-			return nil // commits, as update does
+			return nil // commits what ends
 		}
 		if _, err := tx.ExecAll(ctx, insertKey, inserts); err != nil {
 			return err
@@ -176,32 +176,28 @@ func (s Keys) List(ctx context.Context, filter keys.Filter, r keys.Range) (page 
 }
 
 func (s Keys) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
-	return s.update(ctx, ids, func(tx Tx, list []keys.Key) (rejected, err error) {
+	return s.update(ctx, ids, func(tx Tx, list []keys.Key) error {
 		modified, rejected := keyrecord.Change(list, change)
 		var updates [][]any
 		for _, key := range modified {
 			updates = append(updates, append(keyArgs(key), key.ID))
 		}
-		_, err = tx.ExecAll(ctx, updateKey, updates)
-		return rejected, err
+		_, err := tx.ExecAll(ctx, updateKey, updates)
+		return cmp.Or(rejected, err)
 	})
 }
 
 func (s Keys) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
-	return s.update(ctx, ids, func(tx Tx, list []keys.Key) (rejected, err error) {
-		if rejected := check(slices.Clone(list)); rejected != nil {
-			return rejected, nil
+	return s.update(ctx, ids, func(tx Tx, list []keys.Key) (err error) {
+		if err = check(slices.Clone(list)); err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM canvasback_keys WHERE id = ANY ($1::bigint[])`, ids)
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM canvasback_keys WHERE id = ANY ($1::bigint[])`, ids)
-		return nil, err
+		return err
 	})
 }
 
-// update calls write with the keys that have the ids, ids ascending, in a transaction. It
-// commits even if the keys are rejected, because another transaction may have committed
-// what was read without the standby.
-func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key) (rejected, err error)) (list []keys.Key, err error) {
-	var rejected error
+// update calls write with the keys that have the ids, ids ascending, in a transaction.
+func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key) error) (list []keys.Key, err error) {
 	err = s.DB.Transact(ctx, func(tx Tx) (err error) {
 		list, err = List(ctx, tx, scanKey, selectKeys+`
 			WHERE id = ANY ($1::bigint[])
@@ -210,11 +206,11 @@ func (s Keys) update(ctx context.Context, ids []int64, write func(Tx, []keys.Key
 			ids,
 		)
 		if err == nil {
-			rejected, err = write(tx, list)
+			err = write(tx, list)
 		}
 		return err
 	})
-	if err := cmp.Or(err, rejected); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return list, nil

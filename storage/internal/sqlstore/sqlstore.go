@@ -76,7 +76,8 @@ type DB interface {
 	Exec(ctx context.Context, statement string, args ...any) (affected int64, err error)
 
 	// Transact calls change in a transaction, which is rolled back if change returns an
-	// error. It may call change more than once.
+	// error. It may call change more than once. It returns another error if what change has
+	// read is not durable.
 	Transact(ctx context.Context, change func(Tx) error) error
 }
 

@@ -278,11 +278,8 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 		if err == nil {
 			symbol, err = changed(stored, change)
 		}
-		if err != nil {
-			return err
-		}
-		if symbol == stored { // perhaps by an update whose commit was not confirmed
-			return s.DB.Transact(ctx, func(Tx) error { return nil })
+		if err != nil || symbol == stored { // perhaps by a change whose commit was not confirmed
+			return s.DB.Transact(ctx, func(Tx) error { return err })
 		}
 		left, entered := stored.FolderID, symbol.FolderID
 		return s.update(ctx, []int64{left}, []int64{entered}, func(tx Tx) (int64, error) {
@@ -338,23 +335,20 @@ func (s Symbols) UpdateSymbols(
 ) (changed int, err error) {
 	err = retryMoved(func() error {
 		list, err := s.findInOrder(ctx, s.DB, ids)
-		if err != nil {
-			return err
-		}
 		var updates [][]any
 		var left, entered []int64
 		for _, stored := range list {
 			info := stored
-			if err := change(&info); err != nil {
-				return err
+			if err = change(&info); err != nil {
+				break
 			}
 			if info != stored {
 				updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
 				left, entered = append(left, stored.FolderID), append(entered, info.FolderID)
 			}
 		}
-		if changed = len(updates); changed == 0 {
-			return s.DB.Transact(ctx, func(Tx) error { return nil }) // as in UpdateSymbol
+		if changed = len(updates); err != nil || changed == 0 {
+			return s.DB.Transact(ctx, func(Tx) error { return err }) // as in UpdateSymbol
 		}
 		return s.update(ctx, left, entered, func(tx Tx) (int64, error) {
 			return tx.ExecAll(ctx, `
