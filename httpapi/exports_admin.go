@@ -160,13 +160,15 @@ func (e exportEndpoints) exportOf(c *call) (exports.Export, error) {
 // deleteExport reads the export first, so that the log shows its source.
 func (e exportEndpoints) deleteExport(c *call) error {
 	export, err := e.exportOf(c)
-	if err != nil {
+	switch {
+	case err == nil:
+		c.touched = nil // the same without its source
+		c.touchExport(export.SourceURL, export.ID)
+	case err != errNoExport: // which only a write confirms
 		return err
 	}
-	c.touched = nil // the same without its source
-	c.touchExport(export.SourceURL, export.ID)
 	return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) {
-		return messageReply("Export deleted.", noExport(e.all.Delete(ctx, export.ID)))
+		return messageReply("Export deleted.", noExport(e.all.Delete(ctx, c.id)))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/storage/memory"
 )
 
 // sourcesIn returns the sources of the exports in a list.
@@ -110,6 +111,26 @@ func TestExportsAdmin_GetAndDelete(t *testing.T) {
 	// A source that is registered again is new.
 	again := h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/plan.pdf"}`).want(201).object()
 	is.Equal(again["record"].(map[string]any)["id"], 2.0)
+}
+
+// unconfirmedDeletions cannot confirm that it has deleted an export.
+type unconfirmedDeletions struct{ exports.Store }
+
+func (s unconfirmedDeletions) Delete(ctx context.Context, id int64) error {
+	s.Store.Delete(ctx, id)
+	return errors.New("the standby is lost")
+}
+
+// TestExportsAdmin_RepeatedDeletionIsNotConfirmedEither repeats a deletion that has changed
+// only a primary without its standby.
+func TestExportsAdmin_RepeatedDeletionIsNotConfirmedEither(t *testing.T) {
+	t.Parallel()
+	store := unconfirmedDeletions{memory.New().Exports()}
+	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil))(t) })
+	store.Put(t.Context(), exports.Export{SourceURL: "a"}, exports.PutRule{})
+	for range 2 {
+		h.admin("DELETE", "/admin/exports/1", "").wantError(503, "unavailable")
+	}
 }
 
 func TestExportsAdmin_ShowsRegistrant(t *testing.T) {
