@@ -159,7 +159,8 @@ func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error
 
 // Load returns the link with its plan. Its errors are those of [Service.FindLink].
 func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
-	if p := f.service.plans.get(f.stored.Digest); p != nil && p.version == f.stored.Version {
+	p := f.service.plans.get(f.stored.Digest)
+	if p != nil && p.version == f.stored.Version && f.service.now().Sub(p.read) < time.Minute {
 		return f.service.newLink(f.stored, p), nil
 	}
 	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
@@ -180,7 +181,7 @@ func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
 // newLink returns a link with a plan. If the plan is stored with it, it is cached.
 func (s *Service) newLink(stored StoredLink, p *plan) *Link {
 	if stored.Plan != nil {
-		p.version = stored.Version
+		p.version, p.read = stored.Version, s.now()
 		if p.Resumable {
 			h := sha256.New() // with the version: a plan that replaces an equal one has another tag
 			h.Write(binary.BigEndian.AppendUint64(nil, uint64(stored.Version)))

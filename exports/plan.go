@@ -53,7 +53,8 @@ type plan struct {
 
 	// What follows from the fields above. The etag is empty unless the plan is resumable,
 	// and the archive nil unless it is also a zip.
-	version  int64 // in the store
+	version  int64     // in the store
+	read     time.Time // a failover can lose a version, which then recurs with another plan
 	etag     string
 	archive  *zipstream.Archive
 	manifest []byte // content of manifest.json
