@@ -107,7 +107,7 @@ var importRules = []importRule{
 	},
 	{
 		pkg:    "exports/fetch",
-		may:    []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna"},
+		may:    []string{module + "/exports", "code.dny.dev/ssrf", "golang.org/x/net/idna", "golang.org/x/text/encoding/charmap"},
 		never:  []string{"database/sql"},
 		reason: "an opener depends on neither the HTTP API nor a storage driver",
 	},

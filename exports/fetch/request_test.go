@@ -108,12 +108,16 @@ func TestFileName(t *testing.T) {
 		"attachment; filename=ȺȺȺ pl a n":       "ȺȺȺ pl a n",
 		"attachment; filename=":                 "",
 		"ȺȺȺȺȺȺȺȺȺȺ filename=":                  "",
-		`attachment; filename="a.pdf"; filename*=UTF-8''%E2%82%AC.pdf`: "€.pdf",
-		`attachment; filename*=UTF-8''%E2%82%AC.pdf; filename="a.pdf"`: "€.pdf",
-		`attachment; filename="a.pdf"; filename*=ISO-8859-1''%E4.pdf`:  "a.pdf",
-		`attachment; filename="a.pdf"; filename*=UTF-8''%`:             "a.pdf",
-		"attachment; filename=plan.pdf; filename=other.pdf":            "plan.pdf",
-		`attachment; filename="../../etc/passwd"`:                      "../../etc/passwd", // package filename cleans it
+		`attachment; filename="a.pdf"; filename*=UTF-8''%E2%82%AC.pdf`:            "€.pdf",
+		`attachment; filename*=UTF-8''%E2%82%AC.pdf; filename="a.pdf"`:            "€.pdf",
+		`attachment; filename="a.pdf"; filename*=ISO-8859-1''%E4.pdf`:             "a.pdf",
+		`attachment; filename="a.pdf"; filename*=UTF-8''%`:                        "a.pdf",
+		"attachment; filename=plan.pdf; filename=other.pdf":                       "plan.pdf",
+		`attachment; filename*=UTF-8''Plan%20(1).pdf; filename="a.pdf"`:           "Plan (1).pdf",
+		`attachment; filename="a.pdf"; filename*=utf-8'en'R%C3%A9sum%C3%A9@2.pdf`: "Résumé@2.pdf",
+		"attachment; filename*=UTF-8''Plan (1)%.pdf; filename=a.pdf":              "a.pdf",
+		"attachment; filename=\"r\xe9sum\xe9.pdf\"":                               "résumé.pdf",
+		`attachment; filename="../../etc/passwd"`:                                 "../../etc/passwd", // package filename cleans it
 	} {
 		if got := fetch.FileName(header); got != want {
 			t.Errorf("FileName(%q) = %q, want %q", header, got, want)

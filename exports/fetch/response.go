@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 
 	"example.com/canvasback/exports"
 )
@@ -80,10 +84,19 @@ func parseContentRange(header string) (p part, ok bool) {
 }
 
 // fileName returns the file name of a Content-Disposition header, preferring
-// filename* (RFC 6266, section 4.3). It returns the empty string if there is none.
+// filename* (RFC 6266, section 4.3). It returns the empty string if there is none. Like
+// browsers, it takes what is not UTF-8 for Windows-1252.
 func fileName(disposition string) string {
+	if !utf8.ValidString(disposition) {
+		disposition, _ = charmap.Windows1252.NewDecoder().String(disposition)
+	}
 	if _, parameters, err := mime.ParseMediaType(disposition); err == nil {
 		return parameters["filename"]
+	}
+	if match := looseExtended.FindStringSubmatch(disposition); match != nil {
+		if name, err := url.PathUnescape(match[1]); err == nil {
+			return name
+		}
 	}
 	if match := looseFileName.FindStringSubmatch(disposition); match != nil {
 		return match[1]
@@ -91,9 +104,12 @@ func fileName(disposition string) string {
 	return ""
 }
 
-// looseFileName matches a file name in a malformed header, most often one that
-// contains spaces without quotes.
-var looseFileName = regexp.MustCompile(`(?i)\bfilename\s*=\s*"?([^";]*)`)
+// looseFileName and looseExtended match a file name in a malformed header, most often one
+// that contains spaces without quotes, or parentheses, which encodeURIComponent leaves.
+var (
+	looseFileName = regexp.MustCompile(`(?i)\bfilename\s*=\s*"?([^";]*)`)
+	looseExtended = regexp.MustCompile(`(?i)\bfilename\*\s*=\s*"?utf-8'[^';]*'([^";]*)`)
+)
 
 // entityTag returns tag if it is well-formed (RFC 9110, section 8.8.3), and the
 // empty string otherwise.
