@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
@@ -57,10 +58,19 @@ func openArchive(data []byte, options Options) (*archive, error) {
 	return a, nil
 }
 
-// zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8.
+// zipName returns the name of an entry, which is in code page 437 if it is not in UTF-8 and
+// has no field with the UTF-8 (APPNOTE 6.3.10, section 4.6.9), as from WinZip and Info-ZIP.
 func zipName(entry *zip.File) string {
-	const utf8Flag = 1 << 11
+	const utf8Flag, unicodePath, overhead = 1 << 11, 0x7075, 9
 	name := entry.Name
+	for extra := entry.Extra; len(extra) >= overhead; {
+		field := extra[:min(4+int(binary.LittleEndian.Uint16(extra[2:])), len(extra))]
+		if binary.LittleEndian.Uint16(extra) == unicodePath && len(field) > overhead &&
+			binary.LittleEndian.Uint32(field[5:]) == crc32.ChecksumIEEE([]byte(name)) {
+			return normalPath(string(field[overhead:]))
+		}
+		extra = extra[len(field):]
+	}
 	if entry.Flags&utf8Flag == 0 && !utf8.ValidString(name) {
 		name, _ = charmap.CodePage437.NewDecoder().String(name) // it has a character for each byte
 	}

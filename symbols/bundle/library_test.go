@@ -1,6 +1,7 @@
 package bundle_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/flate"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/gif"
@@ -257,6 +259,27 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	one := readLibrary(t, drawing, &bundle.Options{Name: "Gate valve"})
 	is.Equal(one.Files[0].Symbol.Data, drawingData("Gate valve"))
 	is.Equal(readLibrary(t, jpg.String(), nil).Files[0].Symbol.Name, "symbol")
+}
+
+// TestRead_UnicodePath reads names in code page 866, of which one also has its UTF-8, and
+// one a UTF-8 that belongs to another name.
+func TestRead_UnicodePath(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const name, other = "\x8f.svg", "\xab.svg"
+	with := func(of string) func(*zip.FileHeader) {
+		return func(header *zip.FileHeader) {
+			field := binary.LittleEndian.AppendUint32([]byte{1}, crc32.ChecksumIEEE([]byte(of)))
+			field = append(field, "П.svg"...)
+			header.Extra = append([]byte{1, 0, 0, 0, 0x75, 0x70, byte(len(field)), 0}, field...)
+		}
+	}
+	archive := zipOf(t, file{name: name, content: drawing, alter: with(name)}, file{name: other, content: drawing, alter: with(name)})
+	contents, err := bundle.Read(t.Context(), archive, nil)
+	is.NoErr(err)
+	is.Equal(contents.Files[0].Name, "П.svg")
+	is.Equal(contents.Files[0].Symbol.Name, "П")
+	is.Equal(contents.Files[1].Symbol.Name, "½")
 }
 
 func TestRead_IconifyMetaIsValid(t *testing.T) {
