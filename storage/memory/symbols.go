@@ -114,10 +114,11 @@ func (s symbolStore) InsertFolder(ctx context.Context, given symbols.Folder) (sy
 }
 
 func (s symbolStore) putFolder(id int64, name string) symbols.Folder {
-	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, tenant: s.tenant, contents: newVersion()}
+	f := &folder{Folder: symbols.Folder{ID: id, Name: name, Version: newVersion()}, tenant: s.tenant}
 	s.db.folders[id] = f
 	s.db.folderNames[folderName{s.tenant, name}] = id
 	s.changeList()
+	s.db.changeContents(f) // a restored one may have had others
 	return f.Folder
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"example.com/canvasback/symbols"
 )
@@ -11,6 +12,7 @@ import (
 var symbolChangeChecks = []check{
 	{"Changes returns what has changed, with its tenant", changesOfTenants},
 	{"Changes of another history returns only a position", changesOfHistory},
+	{"Changes returns the contents of a restored folder", changesOfRestored},
 	{"Changes misses none of concurrent writers", changesOfWriters},
 }
 
@@ -90,6 +92,23 @@ func changesOfHistory(t *testing.T, s Harness) {
 		if len(set.Changed) > 0 || set.History != now.History || set.History == 0 {
 			t.Errorf("since %+v: %+v", since, set)
 		}
+	}
+}
+
+// changesOfRestored has a folder that was emptied, deleted and restored since a position.
+func changesOfRestored(t *testing.T, s Harness) {
+	folder, symbol := tenantFolder(t, s.Symbols(), "Valves")
+	_, before := symbolsSince(t, s, symbols.Position{})
+	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
+	page, err := s.Symbols().ListTrash(t.Context(), time.Time{}, symbols.Range{})
+	must(t, err)
+	_, err = s.Symbols().RestoreTrash(t.Context(), page.Entries[len(page.Entries)-1].ID, time.Time{}, symbols.Stamp{},
+		func(entry symbols.TrashEntry) (int64, error) { return entry.FolderID, nil })
+	must(t, err)
+	changed, _ := symbolsSince(t, s, before)
+	if !slices.ContainsFunc(changed, func(c symbols.Changed) bool { return c.FolderID == folder.ID }) {
+		t.Errorf("got %+v without the contents of folder %d", changed, folder.ID)
 	}
 }
 

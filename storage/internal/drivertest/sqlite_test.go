@@ -23,7 +23,7 @@ var sqliteDriver = driver{
 		"0001_initial", "0002_key_changes", "0003_links", "0004_fact_revision", "0005_exports_admin", "0006_id_bounds",
 		"0007_key_fields", "0008_symbol_segments", "0009_export_scan", "0010_key_tokens",
 		"0011_symbol_details", "0012_link_bounds", "0013_trash", "0014_key_usage",
-		"0015_tenants", "0016_single_writes", "0017_tenant_segments",
+		"0015_tenants", "0016_single_writes", "0017_tenant_segments", "0018_restored_folders",
 	},
 
 	now:   `1`,
