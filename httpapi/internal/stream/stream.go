@@ -29,17 +29,16 @@ const serverBuffer = 4 << 10
 
 // Writer writes the body of one response. It is not safe for concurrent use.
 type Writer struct {
-	w             http.ResponseWriter
-	control       *http.ResponseController
-	conn          net.Conn // serves this response and nothing else; nil if it is unknown
-	timeout       time.Duration
-	chunkSize     int // bytes per write
-	http2         bool
-	serverTimeout bool  // the server sets a write deadline for each request
-	noFlush       bool  // see canFlush
-	untilClose    bool  // closing the connection ends the body
-	sent          int64 // bytes
-	flushed       bool
+	w          http.ResponseWriter
+	control    *http.ResponseController
+	conn       net.Conn // serves this response and nothing else; nil if it is unknown
+	timeout    time.Duration
+	chunkSize  int // bytes per write
+	http2      bool
+	noFlush    bool  // see canFlush
+	untilClose bool  // closing the connection ends the body
+	sent       int64 // bytes
+	flushed    bool
 }
 
 // New returns a Writer of the body of w, whose header must be complete. A client
@@ -47,16 +46,14 @@ type Writer struct {
 // the timeout replaces the server's WriteTimeout. A ResponseWriter without write
 // deadlines has no timeout, unless the connection comes from [ConnContext].
 func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Writer {
-	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	out := &Writer{
-		w:             w,
-		control:       http.NewResponseController(w),
-		conn:          http1Conn(r),
-		timeout:       idleTimeout,
-		chunkSize:     ChunkSize,
-		http2:         r.ProtoMajor > 1,
-		serverTimeout: server != nil && server.WriteTimeout > 0,
-		noFlush:       !canFlush(Innermost(w)),
+		w:         w,
+		control:   http.NewResponseController(w),
+		conn:      http1Conn(r),
+		timeout:   idleTimeout,
+		chunkSize: ChunkSize,
+		http2:     r.ProtoMajor > 1,
+		noFlush:   !canFlush(Innermost(w)),
 	}
 	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
@@ -185,10 +182,8 @@ func (w *Writer) copyFile(file *os.File, size int64) (n int64, err error) {
 	return n, nil
 }
 
-// Finish must be called after the last byte. It extends the deadline for the
-// bytes that the server flushes after the handler returns. If the server has no
-// WriteTimeout, Finish clears the deadline, which would otherwise apply to the
-// next response.
+// Finish must be called after the last byte. It extends the deadline for the bytes that
+// the server flushes after the handler returns. The server then ends the deadline.
 //
 // If closing the connection ends the body, Finish sends the last bytes itself: after an
 // expired deadline the server would close the connection with FIN.
@@ -199,11 +194,7 @@ func (w *Writer) Finish() {
 	if w.conn != nil {
 		setLinger(w.conn, -1)
 	}
-	if w.serverTimeout {
-		w.extendDeadline()
-		return
-	}
-	w.control.SetWriteDeadline(time.Time{})
+	w.extendDeadline()
 }
 
 // extendDeadline sets the deadline of a chunk.

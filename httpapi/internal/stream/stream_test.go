@@ -172,6 +172,29 @@ func TestWriter_ResetsStalledClient(t *testing.T) {
 	is.True(complete != responses)
 }
 
+// TestFinish_LastBytesHaveADeadline pipelines requests and reads no response, so that
+// clients stall at various bytes, those that the server sends after the handler included.
+func TestFinish_LastBytesHaveADeadline(t *testing.T) {
+	is := is.New(t)
+	var ended sync.WaitGroup
+	address := serve(t, streamZeros(200*time.Millisecond), func(s *httptest.Server) {
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				ended.Done()
+			}
+		}
+	})
+	for size := 1000; size <= 8000; size += 500 {
+		conn, err := net.Dial("tcp", address)
+		is.NoErr(err)
+		defer conn.Close()
+		is.NoErr(conn.(*net.TCPConn).SetReadBuffer(smallBuffer))
+		ended.Add(1)
+		go io.WriteString(conn, strings.Repeat(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", size), 10_000))
+	}
+	ended.Wait()
+}
+
 // TestWriter_KeepsConnectionAlive waits longer than the timeouts between
 // requests on one connection.
 func TestWriter_KeepsConnectionAlive(t *testing.T) {
