@@ -136,7 +136,6 @@ func (t *task[F]) discard() {
 	case o := <-t.outcomes:
 		defer func() {
 			recover() // Close may panic
-			t.leave()
 			t.outcomes <- Outcome[F]{Err: errDiscarded}
 		}()
 		o.Result.close()

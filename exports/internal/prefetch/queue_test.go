@@ -341,6 +341,32 @@ func TestQueue_StalledQueuesDoNotSlowOthers(t *testing.T) {
 	}
 }
 
+// A file that was discarded keeps its connection for when it is opened again.
+func TestQueue_DiscardedFilesStayWithinConcurrency(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
+		config := testConfig()
+		config.Budget = NewBudget(8 * PrefixSize)
+		u.perHost.Store(3)
+		var jobs []Job[*fakeFile]
+		for range 12 {
+			jobs = append(jobs, u.file("a", strings.Repeat("x", 2*PrefixSize), 0))
+		}
+		q := New(t.Context(), config, jobs)
+		next(is, q)
+		time.Sleep(2 * stallTime)
+		for memory := (&allocation{budget: config.Budget}); u.closed.Load() == 0; { // another queue takes it
+			memory.grow(PrefixSize)
+			defer memory.release()
+		}
+		for range jobs[1:] {
+			next(is, q)
+			synctest.Wait()
+			is.True(u.opened.Load()-u.closed.Load() <= 3)
+		}
+		q.Close()
+	})
+}
+
 func TestQueue_StopsAfterRepeatedTimeouts(t *testing.T) {
 	for name, hosts := range map[string]int{"one host": 1, "many hosts": 200} {
 		t.Run(name, func(t *testing.T) {
