@@ -50,7 +50,7 @@ func (c *call) resources() (out Resources, err error) {
 		}
 		return out, nil
 	}
-	if id, err := c.pathID(); err == nil && id > 0 {
+	if id, err := c.pathID(); err == nil {
 		switch resourceKind(c.route) {
 		case "folder":
 			out.FolderIDs = []int64{id}
