@@ -182,6 +182,25 @@ func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
 	})
 }
 
+func TestResolve_StopsAfterRepeatedTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		s := newResolving(newFakeUpstream(), func(ctx context.Context, _ exports.ResolveRequest) (exports.Resolution, error) {
+			<-ctx.Done()
+			return exports.Resolution{}, ctx.Err()
+		})
+		sources := make([]string, 200)
+		for i := range sources {
+			sources[i] = fmt.Sprint(i)
+		}
+		start := time.Now()
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
+		s.Resolve(t.Context(), items)
+		is.True(time.Since(start) <= time.Minute) // not 200 timeouts of 20 s, 16 at a time
+		is.True(errors.Is(items[199].Err, exports.ErrTimeout))
+	})
+}
+
 func TestOptions_SourceKey(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -235,6 +254,10 @@ func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
 	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
 	is.True(!link.Resumable())
 	is.Equal(len(link.NotResumable), len(items))
+	_, body, err := readCurrent(t.Context(), link)
+	is.NoErr(err)
+	names, _ = readZip(t, body)
+	is.Equal(names, want)
 }
 
 // newSigned returns a service that resolves sources with a good signature, which is not

@@ -138,6 +138,21 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 	})
 }
 
+func TestOpen_ClosesFileThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		upstream, s := newUpstream(exports.Options{OpenTimeout: time.Second})
+		upstream.handle("https://x.example/late", func(context.Context) (*exports.File, error) {
+			time.Sleep(2 * time.Second) // in spite of the context
+			return &exports.File{Body: io.NopCloser(strings.NewReader("x")), Size: 1}, nil
+		})
+		export := must(s.Find(t.Context(), register(t, s, "https://x.example/late")[0]))(t)
+		_, err := s.Open(t.Context(), export)
+		is.True(errors.Is(err, exports.ErrTimeout))
+		is.Equal(upstream.open.Load(), int64(0))
+	})
+}
+
 func TestNewService_RejectsNil(t *testing.T) {
 	is := is.New(t)
 	_, err := exports.NewService(nil, nil)

@@ -163,6 +163,7 @@ func TestImage(t *testing.T) {
 	is.Equal(h.client("HEAD", path+"/image", "").want(200).header.Get("ETag"), image.header.Get("ETag"))
 	h.send("GET", path+"/image", "").wantError(401, "unauthorized")
 	h.client("GET", "/symbol/symbols/99/image", "").wantError(404, "not_found")
+	h.client("GET", create("mistyped", "data:image/png,"+svgImage)+"/image", "").wantError(404, "not_found")
 
 	// The tag changes with the symbol, and is not that of the symbol.
 	etag := image.header.Get("ETag")

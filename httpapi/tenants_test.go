@@ -292,6 +292,9 @@ func TestTenants_Off(t *testing.T) {
 	is.NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), ""))
 	h.client("GET", fmt.Sprintf("/symbol/symbols/%d", a.symbol), "").want(200)
 	h.send("GET", link, "").want(200)
+	h.options.Tenant = func(keys.Key) (string, error) { return "", &httpapi.DeniedError{} }
+	h.listen(httpapi.Handler(&h.options))
+	h.send("GET", link, "").wantError(404, "not_found")
 }
 
 func TestTenants_InvalidOptions(t *testing.T) {

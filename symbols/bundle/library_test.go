@@ -175,7 +175,7 @@ func TestRead_IconSet(t *testing.T) {
 		"icons": {"valve": {"body": "<path d='M0 0h1'/>"}, "old": {"body": "<g/>", "hidden": true},
 			"pump": {"body": "<use xlink:href='#a'/>", "width": 10, "left": 2}},
 		"aliases": {"turned": {"parent": "valve", "rotate": 1, "hFlip": true}, "back": {"parent": "turned", "hFlip": true, "rotate": 3},
-			"gone": {"parent": "valve", "hidden": true}, "shown": {"parent": "old", "hidden": false}}
+			"upside down": {"parent": "pump", "vFlip": true, "top": 3}, "gone": {"parent": "valve", "hidden": true}, "shown": {"parent": "old", "hidden": false}}
 	}`, nil)
 	svgs := make(map[string]string)
 	for _, file := range contents.Files {
@@ -191,6 +191,8 @@ func TestRead_IconSet(t *testing.T) {
 			`<g transform="rotate(90 12 10)"><g transform="translate(24 0) scale(-1 1)"><path d='M0 0h1'/></g></g></svg>`,
 		"back":  `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><path d='M0 0h1'/></svg>`,
 		"shown": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><g/></svg>`,
+		"upside down": `<svg ` + ns + ` xmlns:xlink="http://www.w3.org/1999/xlink" width="10" height="20" viewBox="2 3 10 20">` +
+			`<g transform="translate(0 26) scale(1 -1)"><use xlink:href='#a'/></g></svg>`,
 	})
 	is.Equal(contents.Files[1].Symbol.Meta, `{"author":"Ann","height":20,"license":"MIT","width":24}`)
 	is.Equal(contents.Ignored, []bundle.FileNote{{File: "old", Reason: "hidden icon"}, {File: "gone", Reason: "hidden icon"}})

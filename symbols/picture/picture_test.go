@@ -65,6 +65,7 @@ func TestFind(t *testing.T) {
 		{"data:image/png;base64," + b64(pngImage) + "#fragment", "image/png", pngImage},
 		{"data:;base64," + b64(pngImage), "image/png", pngImage},
 		{"data:;charset=x;base64," + b64(gif), "image/gif", gif},
+		{"data:;base64," + b64("RIFF\x10\x00\x00\x00AVI LISTrest"), "", ""},
 		{"data:image/png;base64,!" + b64(pngImage), "", ""},
 		{"data:image/png," + b64(pngImage), "", ""},
 		{"data:image/png;base64" + b64(pngImage), "", ""},

@@ -113,6 +113,21 @@ func TestReservation_CanceledOneIsInNobodysWay(t *testing.T) {
 	})
 }
 
+func TestReservation_ExcessThatFitsIsCounted(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := New[string](64 * mib) // 48 for large ones
+	first, second, third := b.Reserve("a"), b.Reserve("b"), b.Reserve("c")
+	is.True(first.TryGrow(30*mib) && second.TryGrow(15*mib))
+	is.True(second.TryGrow(25 * mib)) // exceeds the budget
+	first.Release()
+	is.True(!third.TryGrow(24 * mib))
+	is.True(third.TryGrow(23 * mib))
+	second.Release()
+	third.Release()
+	is.True(b.isEmpty())
+}
+
 func TestReservation_ClientHasHalfOfTheMemory(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
