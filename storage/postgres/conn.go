@@ -87,12 +87,28 @@ func (db *database) withLiveConn(ctx context.Context, f func(*pgx.Conn) (safeToR
 // callAndRelease calls f with conn, releases conn, and reports whether it is
 // dead. A connection to a server that is not the primary is closed.
 func callAndRelease(conn *pgxpool.Conn, f func(*pgx.Conn) (bool, error)) (safeToRetry, dead bool, err error) {
-	defer conn.Release()
+	defer release(conn)
 	safeToRetry, err = f(conn.Conn())
 	if fence.IsNotPrimary(err) {
 		conn.Conn().Close(context.Background())
 	}
 	return safeToRetry, conn.Conn().IsClosed(), err
+}
+
+// release returns conn to the pool. pgx cleans up a closed one for 15 s if its server does not
+// respond: after a second another connection may take its place.
+func release(conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() {
+		conn.Release()
+		return
+	}
+	go func() {
+		select {
+		case <-conn.Conn().PgConn().CleanupDone():
+		case <-time.After(time.Second):
+		}
+		conn.Hijack()
+	}()
 }
 
 // reset makes the pool replace all connections, which may lead to another server,

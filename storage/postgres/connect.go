@@ -25,6 +25,7 @@ import (
 //     connection leads to the first host that it accepts. BeforeConnect, which calls the
 //     previous one, tries all hosts at once: a frozen host delays nothing.
 //   - Text is sent in UTF-8, whatever client_encoding the role or the database has.
+//   - An idle connection whose server does not respond to a ping within a second is replaced.
 //   - The query of a call whose context ends is canceled, and most connections are kept.
 //     Otherwise pgx would close them.
 func ConfigurePool(config *pgxpool.Config) {
@@ -35,6 +36,9 @@ func ConfigurePool(config *pgxpool.Config) {
 	config.ConnConfig.DescriptionCacheCapacity = cmp.Or(config.ConnConfig.DescriptionCacheCapacity, 512) // for package fence
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	config.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		return p.IdleDuration > time.Second && !fence.Ping(ctx, p.Conn.PgConn()) // then the pool removes it
 	}
 	if len(splitHosts(&config.ConnConfig.Config)) == 1 {
 		return

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -94,6 +95,29 @@ func TestConfigurePool_TriesAllAddresses(t *testing.T) {
 		postgres.ConfigurePool(config)
 	})
 	is.NoErr(pool.Ping(t.Context()))
+}
+
+// A server that does not respond, or whose connections are lost silently, keeps no place in
+// the pool: pgx waits for it 15 s after a call has timed out.
+func TestConfigurePool_ReplacesSilentConnections(t *testing.T) {
+	t.Parallel()
+	for _, idle := range []time.Duration{0, 1100 * time.Millisecond} {
+		is := is.New(t)
+		server := pgtest.Start(t)
+		pool := connectWith(t, server.DSN()+"&pool_max_conns=1", postgres.ConfigurePool)
+		db := migrate(t, pool)
+		time.Sleep(idle)
+		server.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := db.Symbols().GetFolder(ctx, 1)
+		cancel()
+		is.True(errors.Is(err, context.DeadlineExceeded))
+		failed := time.Now()
+		for pool.Stat().AcquiredConns() > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		is.True(time.Since(failed) < 7*time.Second)
+	}
 }
 
 func TestConfigurePool_CallsBeforeConnect(t *testing.T) {

@@ -95,7 +95,7 @@
 // # Lost connections
 //
 // A restart of the server kills all connections of the pool, which pings only
-// those that were idle for more than a second. A call that gets a dead
+// those that were idle for more than a second, see [ConfigurePool]. A call that gets a dead
 // connection makes the pool replace all of them. It retries on a new one
 // unless it has already sent a write, whose outcome is unknown; then it
 // returns the error.

@@ -118,6 +118,22 @@ func drop(conn *pgconn.PgConn) {
 	conn.Ping(context.Background())
 }
 
+// Ping reports whether the server responds within a second. If not, it closes the idle
+// connection at once: after a ping of pgx, its pool would wait 15 s for the server.
+func Ping(ctx context.Context, conn *pgconn.PgConn) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { expire(conn) })
+	conn.Frontend().SendSync(&pgproto3.Sync{})
+	conn.Frontend().Flush() // after an error ReceiveMessage fails, too
+	message, _ := conn.ReceiveMessage(context.Background())
+	if _, ok := message.(*pgproto3.ReadyForQuery); ok && stop() {
+		return true
+	}
+	conn.Close(context.Background())
+	return false
+}
+
 // roundTrip sends statements and receives their results.
 func roundTrip(conn *pgconn.PgConn, types *pgtype.Map, requests []*request) (results []Result, err error) {
 	for _, r := range requests {
