@@ -85,6 +85,7 @@ func TestConfigureServer_FillsUnsetFields(t *testing.T) {
 	is.Equal(server.IdleTimeout, 2*time.Minute)
 	is.Equal(server.MaxHeaderBytes, 64<<10)
 	is.Equal(server.HTTP2.WriteByteTimeout, time.Minute)
+	is.Equal(server.HTTP2.SendPingTimeout, time.Minute)
 	is.Equal(server.HTTP2.MaxConcurrentStreams, 100)
 
 	client, conn := net.Pipe()

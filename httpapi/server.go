@@ -19,7 +19,7 @@ import (
 //	WriteTimeout       6m      downloads extend it while data flows
 //	IdleTimeout        2m
 //	MaxHeaderBytes     64 KiB
-//	HTTP2              100 streams, receive buffers of 256 KiB, WriteByteTimeout 1m
+//	HTTP2              100 streams, receive buffers of 256 KiB, WriteByteTimeout and SendPingTimeout 1m, PingTimeout 2m
 //
 // It adds [ConnContext] to the ConnContext of s, and makes [http.Server.Shutdown] end
 // streams of changes at once. The API itself ends a request whose
@@ -35,6 +35,8 @@ func ConfigureServer(s *http.Server) {
 	s.HTTP2.MaxReceiveBufferPerConnection = cmp.Or(s.HTTP2.MaxReceiveBufferPerConnection, 256<<10)
 	s.HTTP2.MaxReceiveBufferPerStream = cmp.Or(s.HTTP2.MaxReceiveBufferPerStream, 256<<10)
 	s.HTTP2.WriteByteTimeout = cmp.Or(s.HTTP2.WriteByteTimeout, time.Minute) // deadlines of a stream do not end a write to its connection
+	s.HTTP2.SendPingTimeout = cmp.Or(s.HTTP2.SendPingTimeout, time.Minute)   // or a vanished client holds streams for 15 minutes
+	s.HTTP2.PingTimeout = cmp.Or(s.HTTP2.PingTimeout, 2*time.Minute)         // the ping may wait behind data for a slow client
 	shutdown := make(chan struct{})
 	s.RegisterOnShutdown(sync.OnceFunc(func() { close(shutdown) }))
 	connContext := s.ConnContext

@@ -2,7 +2,12 @@
 
 package stream
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // setNotSentLowat is Linux only.
 func setNotSentLowat(net.Conn) {}
+
+func setUserTimeout(net.Conn, time.Duration) {}

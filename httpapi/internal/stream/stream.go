@@ -59,6 +59,7 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
 	}
 	if out.conn != nil {
+		setUserTimeout(netConn(out.conn), idleTimeout)
 		setLinger(out.conn, 0) // until Finish: the server closes the connection after a failed write
 		out.untilClose = !r.ProtoAtLeast(1, 1) && w.Header().Get("Content-Length") == ""
 	}
