@@ -64,6 +64,9 @@ func (b *body) open() error {
 			outcome = context.Cause(b.ctx) // exports.ErrTimeout if the host was slow
 		}
 		b.opener.hosts.record(strings.ToLower(b.url.Host), outcome)
+		if isTimeout(outcome) {
+			b.opener.CloseIdleConnections() // those to the host may be lost, too
+		}
 		if err == nil && b.end < 0 {
 			b.end = b.size
 		}

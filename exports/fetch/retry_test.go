@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,4 +208,45 @@ func TestOpener_OpenDoesNotRetryTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Idle connections may be lost silently. One request times out, not one for each of them.
+func TestOpen_ClosesIdleConnectionsAfterTimeout(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var stalled atomic.Bool
+	var old sync.Map
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !stalled.Load() {
+			old.Store(r.RemoteAddr, true)
+			time.Sleep(100 * time.Millisecond)
+		} else if _, lost := old.Load(r.RemoteAddr); lost {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(5 * time.Second):
+			}
+		}
+		io.WriteString(w, "content")
+	}))
+	server.Start()
+	defer server.Close()
+	u := must(url.Parse(server.URL))(t)
+	opener := must(fetch.New(&fetch.Options{AllowedHosts: []string{u.Host}, HeaderTimeout: time.Second}))(t)
+	defer opener.CloseIdleConnections()
+	read := func() error {
+		file, err := opener.Open(t.Context(), u)
+		if err == nil {
+			_, err = io.Copy(io.Discard, file.Body)
+			file.Body.Close()
+		}
+		return err
+	}
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() { is.NoErr(read()) })
+	}
+	running.Wait()
+	stalled.Store(true)
+	is.True(errors.Is(read(), exports.ErrTimeout))
+	is.NoErr(read())
 }
