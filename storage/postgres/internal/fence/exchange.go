@@ -111,7 +111,7 @@ func expire(conn *pgconn.PgConn) { conn.Conn().SetDeadline(time.Unix(1, 0)) }
 
 // drop closes conn. The response of the ping is not awaited. pgx then sends a cancel request
 // and closes the connection, both in the background. TLS has no write after one that has timed
-// out, and pgx would wait 15 s for a server that it cannot tell to close the connection.
+// out, and pgx would wait 15 s for a server that it cannot ask to close the connection.
 func drop(conn *pgconn.PgConn) {
 	expire(conn)
 	conn.Conn().SetWriteDeadline(time.Now().Add(time.Second))
