@@ -203,28 +203,29 @@ func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
 
 // TestLink_IsTheSameAfterAFailover loses a version of a link, which recurs with another plan.
 func TestLink_IsTheSameAfterAFailover(t *testing.T) {
-	is := is.New(t)
-	l := newLinkTest(t, newFile(1000, 1))
-	primary, standby := l.store, memory.New().Exports().(linkStore)
-	current := &struct{ linkStore }{primary}
-	l.store = current
-	clock := time.Now()
-	options := exports.Options{Now: func() time.Time { return clock }}
-	a, b := l.service(options), l.service(options)
-	token := l.create(a).Token
-	replicated := must(primary.FindLink(t.Context(), sha256.Sum256([]byte(token)), true))(t)
-	limit := exports.LinkLimit{Links: 1, Bytes: 1 << 20}
-	is.NoErr(standby.InsertLink(t.Context(), replicated, exports.LinkLimits{PerOwner: limit, PerClient: limit, Served: 1}))
-	_, _, err := standby.Put(t.Context(), must(primary.Get(t.Context(), 1))(t), exports.PutRule{})
-	is.NoErr(err)
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		l := newLinkTest(t, newFile(1000, 1))
+		primary, standby := l.store, memory.New().Exports().(linkStore)
+		current := &struct{ linkStore }{primary}
+		l.store = current
+		a, b := l.service(exports.Options{}), l.service(exports.Options{})
+		token := l.create(a).Token
+		replicated := must(primary.FindLink(t.Context(), sha256.Sum256([]byte(token)), true))(t)
+		limit := exports.LinkLimit{Links: 1, Bytes: 1 << 20}
+		is.NoErr(standby.InsertLink(t.Context(), replicated, exports.LinkLimits{PerOwner: limit, PerClient: limit, Served: 1}))
+		_, _, err := standby.Put(t.Context(), must(primary.Get(t.Context(), 1))(t), exports.PutRule{})
+		is.NoErr(err)
 
-	l.origin.set(fileURL(0), newFile(2000, 2))
-	l.renew(l.find(a, token)) // the second version, which is not replicated
-	current.linkStore = standby
-	clock = clock.Add(time.Second)
-	l.renew(l.find(b, token))
-	clock = clock.Add(time.Minute)
-	is.Equal(l.find(a, token).ETag, l.find(b, token).ETag)
+		l.origin.set(fileURL(0), newFile(2000, 2))
+		l.renew(l.find(a, token)) // the second version, which is not replicated
+		synctest.Wait()
+		current.linkStore = standby
+		time.Sleep(time.Second)
+		l.renew(l.find(b, token))
+		time.Sleep(time.Minute)
+		is.Equal(l.find(a, token).ETag, l.find(b, token).ETag)
+	})
 }
 
 func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
