@@ -1,14 +1,17 @@
 package postgres_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/symbols"
 )
@@ -56,4 +59,63 @@ func TestInsertFolder_TenantTooLong(t *testing.T) {
 	store := migrate(t, connect(t, pgtest.Database(t))).Symbols().Tenant(tenant)
 	_, err := store.InsertFolder(t.Context(), symbols.Folder{Name: "a"})
 	is.True(err != nil && !errors.Is(err, symbols.ErrFolderNameTaken))
+}
+
+// TestSymbols_ConfirmOnTheServerThatWasRead has pools whose first connection leads to a
+// previous primary, which has changes that were not confirmed, and the next to the current one.
+func TestSymbols_ConfirmOnTheServerThatWasRead(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	servers := []string{pgtest.Database(t), pgtest.Database(t)}
+	var stores [2]symbols.Store
+	for i, dsn := range servers {
+		stores[i] = migrate(t, connect(t, dsn)).Symbols()
+		folder := must(stores[i].InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+		must(stores[i].InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 2)))(t)
+	}
+	tags := must(symbols.NewTags("changed"))(t)
+	rename := func(symbol *symbols.Symbol) error {
+		symbol.Name = "changed"
+		return nil
+	}
+	must(stores[0].UpdateSymbol(t.Context(), 1, rename))(t)
+	must(stores[0].UpdateSymbols(t.Context(), []int64{2}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
+		info.Tags = tags
+		return nil
+	}))(t)
+
+	// open returns a store, and a function that keeps others from its first connection.
+	open := func() (symbols.Store, func()) {
+		database := must(pgx.ParseConfig(servers[0]))(t).Database
+		pool := connectWith(t, servers[1], func(config *pgxpool.Config) {
+			current := config.ConnConfig.Database
+			config.BeforeConnect = func(_ context.Context, config *pgx.ConnConfig) error {
+				config.Database, database = database, current
+				return nil
+			}
+		})
+		is.NoErr(pool.Ping(t.Context()))
+		var held *pgxpool.Conn
+		t.Cleanup(func() { held.Release() })
+		return must(postgres.New(pool, nil))(t).Symbols(), func() {
+			if held == nil {
+				held = must(pool.Acquire(t.Context()))(t)
+			}
+		}
+	}
+	store, hold := open()
+	_, err := store.UpdateSymbol(t.Context(), 1, func(symbol *symbols.Symbol) error {
+		hold()
+		return rename(symbol)
+	})
+	is.NoErr(err)
+	is.Equal(must(stores[1].GetSymbol(t.Context(), 1))(t).Name, "changed")
+	store, hold = open()
+	_, err = store.UpdateSymbols(t.Context(), []int64{2}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
+		hold()
+		info.Tags = tags
+		return nil
+	})
+	is.NoErr(err)
+	is.Equal(must(stores[1].GetSymbol(t.Context(), 2))(t).Tags, tags)
 }

@@ -278,8 +278,8 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 		if err == nil {
 			symbol, err = changed(stored, change)
 		}
-		if err != nil || symbol == stored { // perhaps by a change whose commit was not confirmed
-			return s.DB.Transact(ctx, func(Tx) error { return err })
+		if err != nil || symbol == stored {
+			return s.confirm(ctx, []int64{id}, []symbols.SymbolInfo{stored.Info()}, err)
 		}
 		left, entered := stored.FolderID, symbol.FolderID
 		return s.update(ctx, []int64{left}, []int64{entered}, func(tx Tx) (int64, error) {
@@ -304,6 +304,26 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 		})
 	})
 	return symbol, err
+}
+
+// confirm returns err, the result of a change that writes nothing, or errMoved if the symbols
+// are not as they were read: the server may have been a primary that has lost its standby.
+func (s Symbols) confirm(ctx context.Context, ids []int64, read []symbols.SymbolInfo, err error) error {
+	const modulus = 1 << 32 // the sum does not overflow
+	var sum symbols.Version
+	failed := s.DB.QueryCurrent(ctx, `
+		SELECT CAST(coalesce(sum(s.version % $3), 0) AS bigint)
+		FROM canvasback_symbols AS s`+ofTenant+`
+		WHERE s.id = ANY ($2::bigint[])`,
+		s.Of, ids, int64(modulus),
+	).Scan(&sum)
+	for _, info := range read {
+		sum -= info.Version % modulus
+	}
+	if failed == nil && sum != 0 {
+		return errMoved
+	}
+	return cmp.Or(failed, err)
 }
 
 // changed returns a stored symbol with the fields that change sets.
@@ -339,7 +359,7 @@ func (s Symbols) UpdateSymbols(
 		var left, entered []int64
 		for _, stored := range list {
 			info := stored
-			if err = change(&info); err != nil {
+			if err = cmp.Or(err, change(&info)); err != nil {
 				break
 			}
 			if info != stored {
@@ -348,7 +368,7 @@ func (s Symbols) UpdateSymbols(
 			}
 		}
 		if changed = len(updates); err != nil || changed == 0 {
-			return s.DB.Transact(ctx, func(Tx) error { return err }) // as in UpdateSymbol
+			return s.confirm(ctx, ids, list, err)
 		}
 		return s.update(ctx, left, entered, func(tx Tx) (int64, error) {
 			return tx.ExecAll(ctx, `
@@ -375,8 +395,8 @@ func (s Symbols) lockFolders(ctx context.Context, tx Tx, condition string, ids [
 	)
 }
 
-// findInOrder returns the symbols in the order of the ids, or a MissingError for the first
-// one that is missing.
+// findInOrder returns the symbols in the order of the ids, or those that it has found with a
+// MissingError for the first one that is missing.
 func (s Symbols) findInOrder(ctx context.Context, q querier, ids []int64) (ordered []symbols.SymbolInfo, err error) {
 	list, err := s.findInfos(ctx, q, ids)
 	if err != nil {
@@ -389,7 +409,7 @@ func (s Symbols) findInOrder(ctx context.Context, q querier, ids []int64) (order
 	for _, id := range ids {
 		info, ok := found[id]
 		if !ok {
-			return nil, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
+			return list, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: id}
 		}
 		ordered = append(ordered, info)
 	}
