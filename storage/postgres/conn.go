@@ -224,9 +224,9 @@ func (db *database) transact(ctx context.Context, qualify func(string) string, c
 				tx.Rollback(ctx)
 			}
 		}()
-		rejected := mapConstraint(change(transaction{tx, db.fence, qualify}))
+		rejected := change(transaction{tx, db.fence, qualify})
 		if rejected != nil {
-			if _, ok := errors.AsType[*pgconn.PgError](rejected); ok || conn.IsClosed() {
+			if _, ok := errors.AsType[*pgconn.PgError](mapConstraint(rejected)); ok || conn.IsClosed() {
 				return false, explainCanceled(rejected)
 			}
 			if _, err := tx.Exec(ctx, `ROLLBACK AND CHAIN`); err != nil {

@@ -64,6 +64,9 @@ func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
 	for _, table := range []string{"folders", "symbols", "trash"} {
 		execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_`+table+`', 'id'), 1, false)`)
 	}
+	execute(t, pool, `SELECT setval(pg_get_serial_sequence('canvasback_trash', 'id'), min(id), false) FROM canvasback_trash`)
+	err = store.DeleteFolder(t.Context(), folder.ID, deletion) // in a transaction
+	is.True(err != nil && strings.Count(err.Error(), "setval") == 1)
 	execute(t, pool, string(documented[1]))
 	must(store.InsertFolder(t.Context(), symbols.Folder{Name: "fourth"}))(t)
 	is.NoErr(store.DeleteSymbols(t.Context(), []int64{symbol()}, deletion))
