@@ -276,7 +276,12 @@ func TestRead_UnicodePath(t *testing.T) {
 			header.Extra = append([]byte{1, 0, 0, 0, 0x75, 0x70, byte(len(field)), 0}, field...)
 		}
 	}
-	archive := zipOf(t, file{name: name, content: drawing, alter: with(name)}, file{name: other, content: drawing, alter: with(name)})
+	files := []file{{name: name, content: drawing, alter: with(name)}, {name: other, content: drawing, alter: with(name)}}
+	for i, size := range []byte{0, 5, 255} { // of fields that are truncated
+		extra := []byte{0x75, 0x70, size, 0, 1, 2, 3, 4, 5}
+		files = append(files, file{name: fmt.Sprint(i, ".svg"), content: drawing, alter: func(header *zip.FileHeader) { header.Extra = extra }})
+	}
+	archive := zipOf(t, files...)
 	contents, err := bundle.Read(t.Context(), archive, nil)
 	is.NoErr(err)
 	is.Equal(contents.Files[0].Name, "П.svg")
