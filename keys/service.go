@@ -200,7 +200,8 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Condition is what a change of a key depends on, such as an entity tag. It is called
 // in the transaction of the change with the key before it; its error prevents the change
-// and is returned. It must not change the key, nor call the Service, which would wait.
+// and is returned. It must neither change the key nor call the Service, which would
+// wait for the transaction.
 type Condition func(key *Key) error
 
 // Update sets the given fields, all or none, and returns the key. UpdatedAt

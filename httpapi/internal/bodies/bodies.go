@@ -75,7 +75,8 @@ type Memory interface {
 	// TryGrow extends the Memory to size bytes, or reports false if there is no memory.
 	TryGrow(size int64) bool
 
-	// Grow is TryGrow that waits. Its error means that there is no memory.
+	// Grow is TryGrow that waits. Its error means that there is no memory, or that the
+	// client may not have the body any more.
 	Grow(size int64) error
 
 	// Shrink reduces the Memory to size bytes. 0 releases it.

@@ -128,7 +128,7 @@ func (s Keys) Import(ctx context.Context, list []keys.Key) (ids []int64, err err
 		}
 		if taken = nil; len(found) > 0 {
 			taken = &keys.TakenError{Index: slices.IndexFunc(list, isTaken)}
-			return nil // commits what ends
+			return nil // commits the ends of overlaps
 		}
 		if _, err := tx.ExecAll(ctx, insertKey, inserts); err != nil {
 			return err

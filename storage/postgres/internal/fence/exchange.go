@@ -110,8 +110,8 @@ func hasCode(err error, codes ...string) bool {
 func expire(conn *pgconn.PgConn) { conn.Conn().SetDeadline(time.Unix(1, 0)) }
 
 // drop closes conn. The response of the ping is not awaited. pgx then sends a cancel request
-// and closes the connection, both in the background. TLS has no write after one that has timed
-// out, and pgx would wait 15 s for a server that it cannot ask to close the connection.
+// and closes the connection, both in the background. The ping gets time because TLS writes
+// nothing after a write that has timed out: without a Terminate message, pgx waits 15 s.
 func drop(conn *pgconn.PgConn) {
 	expire(conn)
 	conn.Conn().SetWriteDeadline(time.Now().Add(time.Second))
