@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -18,7 +17,10 @@ const uncounted = 4 << 10
 // store, and not less if the client disconnects: see storeContext. The key may be revoked
 // meanwhile.
 func (c *call) reserve(size int64) error {
-	return cmp.Or(c.reserveWithin(size, c.api.options.Limits.StoreTimeout), c.checkAfterWait())
+	if err := c.reserveWithin(size, c.api.options.Limits.StoreTimeout); err != nil {
+		return err
+	}
+	return c.checkAfterWait()
 }
 
 // count is reserve without waiting, for what is in memory already: nothing waits with
@@ -74,7 +76,10 @@ func (m *bodyMemory) TryGrow(size int64) bool {
 }
 
 func (m *bodyMemory) Grow(size int64) error {
-	return cmp.Or(m.call.growWithin(&m.Reservation, size, m.call.api.options.Limits.StoreTimeout), m.call.checkAfterWait())
+	if err := m.call.growWithin(&m.Reservation, size, m.call.api.options.Limits.StoreTimeout); err != nil {
+		return err
+	}
+	return m.call.checkAfterWait()
 }
 
 // loadPlan returns a link when there is memory for its plan.

@@ -190,6 +190,9 @@ func TestUpdate_ReturnsErrorOfCondition(t *testing.T) {
 	is.Equal(err, condition)
 	is.Equal(s.Delete(t.Context(), 1, fails), condition)
 	is.Equal(s.Delete(t.Context(), 2, fails), keys.ErrNotFound)
+	condition = errors.New("changed in the meantime")
+	_, err = s.Update(t.Context(), 1, keys.Fields{}, fails)
+	is.Equal(err, condition)
 }
 
 // unconfirmedStore cannot confirm what its transactions have read.
