@@ -136,7 +136,8 @@ func NewService(store Store, options *Options) (*Service, error) {
 // Tenant returns the exports of a tenant: what it registers, finds and resolves, and the
 // links that it makes, do not exist for another. The Service of [NewService] is that of
 // the tenant "". [Service.List], [Service.Get], [Service.Delete] and [Service.FindLink] are
-// about all tenants. A tenant is UTF-8 without NUL. It costs nothing to call this for each request.
+// about all tenants. A tenant is UTF-8 without NUL. It costs nothing to call this for each
+// request.
 func (s *Service) Tenant(tenant string) *Service {
 	if tenant == s.tenant {
 		return s

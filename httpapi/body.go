@@ -168,7 +168,8 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader) {
 	w.Header().Set("Connection", "close")
 	if timed && (r.Close || r.Header.Get("Expect") != "") { // net/http would not wait
 		// A body beyond a limit of net/http makes it wait before it closes the connection, which
-		// would discard the response while the body arrives. The limit is 0.
+		// would discard the response while the body arrives. The limit is 0, and the body another
+		// one: to read that of the request would send 100 (Continue).
 		http.MaxBytesReader(stream.Innermost(w), io.NopCloser(strings.NewReader(" ")), 0).Read(make([]byte, 1))
 	}
 }

@@ -111,7 +111,7 @@ func (l Limits) withDefaults() Limits {
 	l.ChangeStreams = cmp.Or(l.ChangeStreams, 1000)
 	l.AllChangeStreams = cmp.Or(l.AllChangeStreams, 10_000)
 	l.WrongKeys.Burst = cmp.Or(l.WrongKeys.Burst, 1000)
-	l.WrongKeys.Interval = min(cmp.Or(max(l.WrongKeys.Interval, 0), 100*time.Millisecond), 1<<62) // as the tolerance in package auth
+	l.WrongKeys.Interval = min(cmp.Or(max(l.WrongKeys.Interval, 0), 100*time.Millisecond), 1<<62) // at most the tolerance of package auth
 	l.StoreTimeout = min(cmp.Or(max(l.StoreTimeout, 0), 5*time.Second), 24*time.Hour)             // multiples do not overflow
 	l.IdleTimeout = cmp.Or(max(l.IdleTimeout, 0), time.Minute)
 	return l

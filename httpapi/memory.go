@@ -14,8 +14,8 @@ import (
 const uncounted = 4 << 10
 
 // reserve extends the memory of the request to size bytes. It waits as long as for a
-// store, and not less if the client disconnects: see storeContext. The key may be revoked
-// meanwhile.
+// store, and not less if the client disconnects: see storeContext. Then it checks the key
+// again, which may have been revoked meanwhile.
 func (c *call) reserve(size int64) error {
 	if err := c.reserveWithin(size, c.api.options.Limits.StoreTimeout); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (b *body) open() error {
 		}
 		b.opener.hosts.record(strings.ToLower(b.url.Host), outcome)
 		if isTimeout(outcome) {
-			b.opener.CloseIdleConnections() // those to the host may be lost, too
+			b.opener.CloseIdleConnections() // to all hosts: those to this one may be lost, too
 		}
 		if err == nil && b.end < 0 {
 			b.end = b.size

@@ -358,11 +358,11 @@ func (s Symbols) UpdateSymbols(
 		var updates [][]any
 		var left, entered []int64
 		for _, stored := range list {
-			info := stored
-			if err = cmp.Or(err, change(&info)); err != nil {
+			if err != nil {
 				break
 			}
-			if info != stored {
+			info := stored
+			if err = change(&info); err == nil && info != stored {
 				updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
 				left, entered = append(left, stored.FolderID), append(entered, info.FolderID)
 			}
