@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -440,6 +441,52 @@ func TestLink_IsBounded(t *testing.T) {
 	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
 	is.True(errors.As(err, &limited))
 	is.True(limited.RetryAfter > time.Hour)
+}
+
+// fullStore is a store that cannot write what links have served while full is set.
+type fullStore struct {
+	linkStore
+	full *atomic.Bool
+}
+
+func (s fullStore) AddServed(ctx context.Context, digest exports.Digest, amount int64) error {
+	if s.full.Load() {
+		return errors.New("disk full")
+	}
+	return s.linkStore.AddServed(ctx, digest, amount)
+}
+
+func TestLink_IsBoundedOnAFullDisk(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(1000, 1))
+	store := fullStore{l.store, new(atomic.Bool)}
+	l.store = store
+	s := l.service(exports.Options{LinkServed: 3})
+	link := l.create(s)
+	half := (link.Size + 1) / 2
+	store.full.Store(true)
+	for range 4 {
+		_, err := read(t.Context(), l.find(s, link.Token), 0, half)
+		is.NoErr(err)
+		is.NoErr(s.Flush(t.Context()))
+	}
+	store.full.Store(false)
+	_, err := read(t.Context(), l.find(s, link.Token), 0, half)
+	is.NoErr(err)
+	is.NoErr(s.Flush(t.Context()))
+	store.full.Store(true)
+	_, err = read(t.Context(), l.find(s, link.Token), 0, half)
+	is.NoErr(err)
+	limited := new(exports.LinkLimitError)
+	_, err = read(t.Context(), l.find(s, link.Token), 0, half)
+	is.True(errors.As(err, &limited))
+
+	other := l.service(exports.Options{LinkServed: 3}) // another process knows what was saved
+	_, err = read(t.Context(), l.find(other, link.Token), 0, half)
+	is.NoErr(err)
+	is.NoErr(other.Flush(t.Context()))
+	_, err = read(t.Context(), l.find(other, link.Token), 0, half)
+	is.True(errors.As(err, &limited))
 }
 
 // slowServed is a store whose responses to AddServed arrive late.

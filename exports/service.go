@@ -156,8 +156,8 @@ func (s *Service) Format(f fmt.State, _ rune) { io.WriteString(f, "exports.Servi
 func (s *Service) HasLinks() bool { return s.links != nil }
 
 // Flush waits until the facts about files, and what links have served, are in the
-// store. Call it at shutdown, after the last request. What the store has rejected is not
-// written again and no error: files are read once more, and links deliver a little more.
+// store. Call it at shutdown, after the last request. What the store rejects is no error,
+// and lost then: files are read once more, and links deliver a little more.
 func (s *Service) Flush(ctx context.Context) error {
 	return errors.Join(s.facts.Flush(ctx), s.usages.flush(ctx))
 }

@@ -38,33 +38,49 @@ type usages struct {
 type linkUsage struct {
 	active   int
 	admitted int64 // of the running responses
-	unsaved  int64 // served, not yet in the store; while it is not zero, one write runs
+	unsaved  int64 // served, not yet in the store
+	saving   bool  // write runs
 }
 
-// write adds what a link has served to its stored usage, until all is saved.
+// save starts a call of write if it is needed. The caller holds the lock.
+func (u *usages) save(link Digest, usage *linkUsage) {
+	if usage.unsaved > 0 && !usage.saving {
+		usage.saving = true
+		u.writers.Add(1)
+		go u.write(link, usage)
+	}
+}
+
+// write adds what a link has served to its stored usage, until all is saved. If the store
+// fails, the rest counts in this process, and the next request tries again.
 func (u *usages) write(link Digest, usage *linkUsage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for usage.unsaved > 0 {
 		amount := usage.unsaved
 		u.mu.Unlock()
-		u.add(link, amount)
+		err := u.add(link, amount)
 		u.mu.Lock()
+		if err != nil {
+			break
+		}
 		usage.unsaved -= amount
 	}
+	usage.saving = false
 	u.release(link, usage)
 	u.writers.Add(-1)
 }
 
-// add adds to the stored usage. If the store fails, the amount is lost.
-func (u *usages) add(link Digest, amount int64) {
+// add adds to the stored usage.
+func (u *usages) add(link Digest, amount int64) (err error) {
+	err = ErrUnavailable // if the store panics
 	defer func() { recover() }()
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	u.store.AddServed(ctx, link, amount)
+	return u.store.AddServed(ctx, link, amount)
 }
 
-// flush waits until all is saved.
+// flush waits until no write runs.
 func (u *usages) flush(ctx context.Context) error {
 	for u.writers.Load() > 0 {
 		select {
@@ -108,6 +124,7 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		retry := link.ExpiresAt.Sub(u.now())
 		if link.Served < limit {
 			retry = time.Second // running responses may end early, and a write may have counted twice meanwhile
+			u.save(link.Digest, usage)
 		}
 		return nil, &LinkLimitError{fmt.Sprintf("this link has delivered %d times its size", u.served), retry}
 	}
@@ -120,12 +137,9 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		usage.active--
 		usage.admitted -= amount
 		if sent > 0 {
-			if usage.unsaved == 0 {
-				u.writers.Add(1)
-				go u.write(link.Digest, usage)
-			}
 			usage.unsaved += min(amount, usageOf(sent, size))
 		}
+		u.save(link.Digest, usage)
 		u.release(link.Digest, usage)
 	}, nil
 }
