@@ -44,6 +44,7 @@ func (d *DB) backup(ctx context.Context, path string) error {
 		return err
 	}
 	defer os.Remove(temp.Name())
+	defer os.Remove(temp.Name() + "-journal")                         // SQLite leaves it after an error
 	_, err = d.db.pool.ExecContext(ctx, `VACUUM INTO ?`, temp.Name()) // a file that is empty
 	if err == nil {
 		err = temp.Sync()

@@ -5,17 +5,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/symbols"
 )
 
-// TestStorage_FullFileSystemRejectsWritesOnly fills a file system of 8 MiB, which a
-// child process mounts in a namespace of its own.
-func TestStorage_FullFileSystemRejectsWritesOnly(t *testing.T) {
-	is := is.New(t)
-	dir := os.Getenv(childFile)
+// mountSmall returns a file system of some MiB, which a child process mounts in a namespace
+// of its own. In the parent it runs the child and returns an empty string.
+func mountSmall(t *testing.T, size string) (dir string) {
+	dir = os.Getenv(childFile)
 	if dir == "" {
 		t.Parallel()
 		cmd := childCommand(t, t.TempDir())
@@ -27,9 +29,33 @@ func TestStorage_FullFileSystemRejectsWritesOnly(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v\n%s", err, output)
 		}
+		return ""
+	}
+	is.New(t).NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size="+size))
+	return dir
+}
+
+func TestBackup_FullFileSystemKeepsNothing(t *testing.T) {
+	is := is.New(t)
+	dir := mountSmall(t, "3m")
+	if dir == "" {
 		return
 	}
-	is.NoErr(syscall.Mount("none", dir, "tmpfs", 0, "size=8m"))
+	db := migrate(t, connect(t, file(t)+pragmas))
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+	large := []symbols.Symbol{{Name: "large", Data: strings.Repeat("data", 2<<20)}}
+	must(db.Symbols().InsertSymbols(t.Context(), folder.ID, large))(t)
+	is.True(db.Backup(t.Context(), filepath.Join(dir, "copy.db")) != nil)
+	left := must(os.ReadDir(dir))(t)
+	is.Equal(len(left), 0)
+}
+
+func TestStorage_FullFileSystemRejectsWritesOnly(t *testing.T) {
+	is := is.New(t)
+	dir := mountSmall(t, "8m")
+	if dir == "" {
+		return
+	}
 	db := migrate(t, connect(t, "file:"+filepath.Join(dir, "test.db")+pragmas))
 	other := filepath.Join(dir, "other")
 	rejectWritesOnly(t, db, func() {
