@@ -65,7 +65,10 @@ func main() {
 	case *assign:
 		err = c.assignTenant(ctx, flag.Arg(0), flag.Arg(1))
 	default:
-		err = run(ctx, os.LookupEnv, os.Environ(), os.Stdout, os.Stderr)
+		if err = run(ctx, os.LookupEnv, os.Environ(), os.Stdout, os.Stderr); err != nil && ctx.Err() != nil {
+			fmt.Fprintln(os.Stderr, "standalone: stopped by a signal while starting:", err)
+			return
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "standalone:", err)

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -65,4 +66,22 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 		}
 	}, log)
 	is.Equal(program.ProcessState.Sys().(syscall.WaitStatus).Signal(), syscall.SIGTERM)
+}
+
+// A program that is stopped while its database does not respond has not failed.
+func TestSignals_EndStart(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	silent := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer silent.Close()
+	program := programCommand(t, []string{"ADDR=127.0.0.1:0", "DATABASE_URL=postgres://u@" + silent.Addr().String() + "/d"})
+	log := new(syncBuffer)
+	program.Stderr = log
+	ended, _ := startProcess(t, program)
+	conn := must(silent.Accept())(t)
+	defer conn.Close()
+	is.NoErr(program.Process.Signal(syscall.SIGTERM))
+	<-ended
+	is.Equal(program.ProcessState.ExitCode(), 0)
+	is.True(strings.Contains(log.String(), "stopped by a signal while starting"))
 }
