@@ -49,6 +49,11 @@
 // changes nothing, also one that deletes something or revokes a key: each first adds to
 // the WAL, a change of a key 24 KB. Once there is space, writes succeed without a
 // restart. So alert on free disk space.
+//
+// A write of many records, such as an import or the deletion of a large folder, also needs
+// a temporary file, which SQLite creates in the first directory that it can write to of
+// SQLITE_TMPDIR, TMPDIR, /var/tmp, /usr/tmp, /tmp and the working directory. Without one
+// the error is "unable to open database file"; without space there, that of a full disk.
 package sqlite
 
 import (
