@@ -279,7 +279,7 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 			symbol, err = changed(stored, change)
 		}
 		if err != nil || symbol == stored {
-			return s.confirm(ctx, []int64{id}, []symbols.SymbolInfo{stored.Info()}, err)
+			return cmp.Or(s.confirm(ctx, s.DB.QueryCurrent, []int64{id}, []symbols.SymbolInfo{stored.Info()}), err)
 		}
 		left, entered := stored.FolderID, symbol.FolderID
 		return s.update(ctx, []int64{left}, []int64{entered}, func(tx Tx) (int64, error) {
@@ -306,12 +306,14 @@ func (s Symbols) UpdateSymbol(ctx context.Context, id int64, change func(*symbol
 	return symbol, err
 }
 
-// confirm returns err, the result of a change that writes nothing, or errMoved if the symbols
-// are not as they were read: the server may have been a primary that has lost its standby.
-func (s Symbols) confirm(ctx context.Context, ids []int64, read []symbols.SymbolInfo, err error) error {
+// confirm returns errMoved if the symbols are not as they were read. Without a change, the
+// server may have been a primary that has lost its standby.
+func (s Symbols) confirm(
+	ctx context.Context, query func(context.Context, string, ...any) Row, ids []int64, read []symbols.SymbolInfo,
+) error {
 	const modulus = 1 << 32 // the sum does not overflow
 	var sum symbols.Version
-	failed := s.DB.QueryCurrent(ctx, `
+	err := query(ctx, `
 		SELECT CAST(coalesce(sum(s.version % $3), 0) AS bigint)
 		FROM canvasback_symbols AS s`+ofTenant+`
 		WHERE s.id = ANY ($2::bigint[])`,
@@ -320,10 +322,10 @@ func (s Symbols) confirm(ctx context.Context, ids []int64, read []symbols.Symbol
 	for _, info := range read {
 		sum -= info.Version % modulus
 	}
-	if failed == nil && sum != 0 {
+	if err == nil && sum != 0 {
 		return errMoved
 	}
-	return cmp.Or(failed, err)
+	return err
 }
 
 // changed returns a stored symbol with the fields that change sets.
@@ -361,16 +363,20 @@ func (s Symbols) UpdateSymbols(
 			if err != nil {
 				break
 			}
+			left = append(left, stored.FolderID)
 			info := stored
 			if err = change(&info); err == nil && info != stored {
 				updates = append(updates, []any{info.ID, int64(info.Version), info.FolderID, info.Tags.String(), stamp.At, stamp.By})
-				left, entered = append(left, stored.FolderID), append(entered, info.FolderID)
+				entered = append(entered, info.FolderID)
 			}
 		}
 		if changed = len(updates); err != nil || changed == 0 {
-			return s.confirm(ctx, ids, list, err)
+			return cmp.Or(s.confirm(ctx, s.DB.QueryCurrent, ids, list), err)
 		}
 		return s.update(ctx, left, entered, func(tx Tx) (int64, error) {
+			if err := s.confirm(ctx, tx.QueryRow, ids, list); err != nil { // also those that do not change
+				return 0, err
+			}
 			return tx.ExecAll(ctx, `
 				UPDATE canvasback_symbols
 				SET folder_id = $3, tags = $4, updated_at = $5, updated_by = $6
