@@ -122,6 +122,28 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 			is.NoErr(<-deleted)
 		})
 	})
+	t.Run("delete after a rotation that has not returned", func(t *testing.T) {
+		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+			store.unshared = true
+			unblock := make(chan struct{})
+			store.updated.set(func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
+				list, err := next()
+				<-unblock
+				return list, err
+			})
+			issued := issueCached(t, s)
+			rotated := make(chan error, 1)
+			go func() {
+				_, err := s.Rotate(t.Context(), 1, 0)
+				rotated <- err
+			}()
+			synctest.Wait()
+			is.NoErr(s.Delete(t.Context(), 1))
+			is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+			close(unblock)
+			is.NoErr(<-rotated)
+		})
+	})
 }
 
 // A key can be created with a raw key that is cached as unknown: by SQL, or in a

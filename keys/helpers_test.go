@@ -123,6 +123,7 @@ type hookedStore struct {
 	find    hook[keys.Key] // and FindID
 	changes hook[keys.Changes]
 	touch   hook[struct{}]
+	updated hook[[]keys.Key]
 	deleted hook[[]keys.Key]
 }
 
@@ -149,6 +150,10 @@ func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time)
 	s.touches.Add(1)
 	_, err := s.touch.call(ctx, func() (struct{}, error) { return struct{}{}, s.Store.Touch(ctx, uses, now) })
 	return err
+}
+
+func (s *hookedStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
+	return s.updated.call(ctx, func() ([]keys.Key, error) { return s.Store.Update(ctx, ids, change) })
 }
 
 func (s *hookedStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {

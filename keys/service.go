@@ -388,6 +388,7 @@ func (s *Service) change(
 				}
 			}
 		}
+		s.cache.evict(digests...) // before another call sees the new digests, and returns
 		return nil
 	})
 	if rejected, ok := errors.AsType[*rejection](err); ok {
