@@ -126,5 +126,5 @@ type ResolveRequest struct {
 type Resolution struct {
 	ExportedURL string // must be allowed like that of a registration, and last for [Options.LinkLifetime]
 	FileName    string // may be empty
-	Register    bool   // store the export for later requests
+	Register    bool   // store the export for later requests, unless one with a RegisteredBy has been registered meanwhile
 }

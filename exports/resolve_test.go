@@ -14,6 +14,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/memory"
 )
 
 // newResolving returns a Service with Options.Resolve.
@@ -313,4 +314,37 @@ func TestResolve_KeepsLaterRegistration(t *testing.T) {
 		is.Equal(export.ExportedURL, "https://x.example/new")
 		is.Equal(export.FileName, "new.pdf")
 	})
+}
+
+// TestResolve_KeepsRegistrationBeforePut registers an export, with another Service, just
+// before that of a resolution is stored.
+func TestResolve_KeepsRegistrationBeforePut(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	store := &hookedPut{Store: memory.New().Exports()}
+	options := exports.Options{
+		Openers: []exports.Opener{newFakeUpstream()},
+		Resolve: func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
+			return exports.Resolution{ExportedURL: "https://x.example/old", Register: true}, nil
+		},
+	}
+	s := must(exports.NewService(store, &options))(t)
+	other := must(exports.NewService(store.Store, &options))(t)
+	store.before = func() {
+		_, _, err := other.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", By: "admin"})
+		is.NoErr(err)
+	}
+	is.Equal(resolve(t.Context(), s, "s").Export.ExportedURL, "https://x.example/new")
+	is.Equal(must(s.Find(t.Context(), "s"))(t).ExportedURL, "https://x.example/new")
+}
+
+// hookedPut calls a function before Put.
+type hookedPut struct {
+	exports.Store
+	before func()
+}
+
+func (s *hookedPut) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (exports.Export, bool, error) {
+	s.before()
+	return s.Store.Put(ctx, export, rule)
 }
