@@ -130,7 +130,8 @@ func (s symbolStore) InsertSymbols(ctx context.Context, folderID int64, given []
 // the oldest transaction that runs. What has changed since then is returned until the
 // position is behind it. The history changes when the server starts, which may be another
 // one with other transactions, when it recovers from a crash, which resets its statistics
-// (not noticed before PostgreSQL 15, where reading them is slow), and when the tables are created again.
+// (not noticed before PostgreSQL 15, where reading them is slow), and when the tables are
+// created again, or copied with the database.
 func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set symbols.ChangeSet, err error) {
 	list, err := sqlstore.List(ctx, s.db, func(row sqlstore.Row, changed *symbols.Changed) error {
 		return row.Scan(&set.History, &set.Number, &changed.Tenant, &changed.FolderID, &changed.Number)
@@ -140,7 +141,8 @@ func (s symbolStore) Changes(ctx context.Context, since symbols.Position) (set s
 				(extract(epoch FROM greatest(
 					pg_postmaster_start_time(),
 					CASE WHEN current_setting('server_version_num')::int >= 150000 THEN pg_stat_get_bgwriter_stat_reset_time() END
-				)) * 1000000)::bigint + (SELECT tableoid::bigint FROM canvasback_folder_list LIMIT 1) AS history,
+				)) * 1000000)::bigint + (SELECT list.tableoid::bigint + own.datid::bigint
+					FROM canvasback_folder_list AS list, pg_stat_get_activity(pg_backend_pid()) AS own) AS history,
 				pg_snapshot_xmin(pg_current_snapshot()) AS oldest,
 				pg_snapshot_xmax(pg_current_snapshot()) AS next
 		), changed AS (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -118,4 +119,25 @@ func TestSymbols_ConfirmOnTheServerThatWasRead(t *testing.T) {
 	})
 	is.NoErr(err)
 	is.Equal(must(stores[1].GetSymbol(t.Context(), 2))(t).Tags, tags)
+}
+
+// A copy of a database on the same server has the same tables and another history, so that
+// what a restore of the copy has undone is noticed.
+func TestChanges_HistoryOfCopy(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	original, admin := pgtest.Database(t), connect(t, pgtest.Database(t))
+	history := func(dsn string) int64 {
+		pool := must(pgxpool.New(t.Context(), dsn))(t)
+		defer pool.Close()
+		return must(migrate(t, pool).Symbols().Changes(t.Context(), symbols.Position{}))(t).History
+	}
+	before := history(original)
+	is.Equal(history(original), before)
+	u := must(url.Parse(original))(t)
+	name := strings.TrimPrefix(u.Path, "/")
+	execute(t, admin, `CREATE DATABASE `+name+`_copy TEMPLATE `+name)
+	u.Path += "_copy"
+	defer execute(t, admin, `DROP DATABASE `+name+`_copy`)
+	is.True(history(u.String()) != before)
 }
