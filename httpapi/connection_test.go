@@ -452,10 +452,11 @@ func TestAuthorize_WaitsDuringRevocation(t *testing.T) {
 	}
 }
 
-// TestList_EndsAfterRevocation deletes a key while its client does not read a long list.
+// TestList_EndsAfterRevocation deletes a key while its client does not read a long list, or
+// the zip of a folder.
 func TestList_EndsAfterRevocation(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/symbol/folders/1/symbols", "/symbol/search?q=symbol&fields=data"} {
+	for _, path := range []string{"/symbol/folders/1/symbols", "/symbol/search?q=symbol&fields=data", "/symbol/folders/1/export"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
