@@ -83,20 +83,20 @@ type Options struct {
 	// see [http.CrossOriginProtection].
 	AuthenticateAdmin func(r *http.Request) (actor string, err error)
 
-	// Authorize, if set, is called after each successful check of a client key, with the
-	// route, such as "/symbol/folders/{id}", or r.Pattern behind [API.RequireClientKey];
-	// for requests of a download link with the key that made it. It may restrict a key
-	// to the records of its owner, or count its requests. [RequestResources] returns the
-	// records that r names; reading the body of r is an error. The response to an error
-	// is that of a [DeniedError], 503 if it matches the ErrUnavailable of a service, or
-	// 403 with a warning in the log. Such a request does not count as a use of the key.
+	// Authorize, if set, is called after the first successful check of the client key of a request,
+	// and not after later ones, with the route, such as "/symbol/folders/{id}", or r.Pattern behind
+	// [API.RequireClientKey]; for requests of a download link with the key that made it. It may
+	// restrict a key to the records of its owner, or count its requests. [RequestResources] returns
+	// the records that r names; reading the body of r is an error. The response to an error is that
+	// of a [DeniedError], 503 if it matches the ErrUnavailable of a service, or 403 with a warning
+	// in the log. Such a request does not count as a use of the key.
 	Authorize func(r *http.Request, key keys.Key, route string) error
 
-	// Tenant, if set, returns the tenant of a client key, such as [TenantOfOwner].
-	// Folders, symbols, trash, exports and links of a tenant do not exist for another.
-	// Without it all keys have the tenant "". It is called for each request, may be
-	// called at the same time, and returns a text like the owner of a key. The
-	// response to an error is as with Authorize. Administrators see the exports of all
+	// Tenant, if set, returns the tenant of a client key, such as [TenantOfOwner]. Folders,
+	// symbols, trash, exports and links of a tenant do not exist for another. Without it all
+	// keys have the tenant "". It is called for each check of a key, five times a second for a
+	// stream of changes, may be called at the same time, and returns a text like the owner of a
+	// key. The response to an error is as with Authorize. Administrators see the exports of all
 	// tenants. With open client routes New returns an error.
 	Tenant func(key keys.Key) (string, error)
 
