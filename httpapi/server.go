@@ -51,12 +51,14 @@ func ConfigureServer(s *http.Server) {
 // ConnContext is for the ConnContext field of [http.Server]; [ConfigureServer]
 // sets it. An application with a ConnContext of its own may also call it there.
 //
-// It has two effects on downloads over HTTP/1, if conn is a *net.TCPConn or wraps
+// It has these effects on downloads over HTTP/1, if conn is a *net.TCPConn or wraps
 // one as *tls.Conn does:
 //
 //   - On Linux a client makes progress if it acknowledges 64 to 300 KB per
 //     [Limits.IdleTimeout], depending on its TCP window updates. Otherwise it must
 //     drain a third of the socket's send buffer, which can exceed 1 MB.
+//   - On Linux a client that has vanished loses its connection after [Limits.IdleTimeout], also
+//     that of a stream of changes, which can otherwise last for 15 minutes.
 //   - The connection of a client that times out is reset (RST) and not closed (FIN). So is
 //     that of an aborted download behind middleware without Unwrap and Hijack.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
