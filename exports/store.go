@@ -16,15 +16,15 @@ import (
 //
 // Download links need a [LinkStore] as well.
 //
-// All methods are safe for concurrent use, by several processes if the store is
-// shared. When a method returns, its change is durable and visible to every call
-// that starts later. Records are values: a store keeps no reference to its input
-// and returns no reference to its data. Times are UTC with millisecond
-// precision.
+// All methods are safe for concurrent use, by several processes if the store is shared.
+// When a method returns, its change is durable and visible to every call that starts
+// later. Records are values: a store keeps no reference to its input and returns no
+// reference to its data. Times are UTC with millisecond precision.
 //
-// Methods return the errors that their comments name. Any other error means that
-// the store is unavailable, and that nothing was changed unless only the response
-// to a commit was lost. When ctx ends, methods promptly return an error.
+// Methods return the errors that their comments name; those that write do so only if what
+// they have read is durable. Any other error means that the store is unavailable, and that
+// nothing was changed unless only the response to a commit was lost. When ctx ends,
+// methods promptly return an error.
 type Store interface {
 	// Put stores an export under a new id, ignoring the id it has. If the
 	// source URL already has an export of the tenant, Put replaces it and keeps its id and

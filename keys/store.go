@@ -8,15 +8,15 @@ import (
 // Store stores keys. It enforces no rules: its input is valid and complete. It is
 // responsible for identity, and for the log of changes.
 //
-// All methods are safe for concurrent use, by several processes if the store is
-// shared. When a method returns, its change is durable and visible to every call
-// that starts later. Records are values: a store keeps no reference to its input
-// and returns no reference to its data. Times are UTC with millisecond
-// precision; the zero time means none.
+// All methods are safe for concurrent use, by several processes if the store is shared. When a
+// method returns, its change is durable and visible to every call that starts later. Records
+// are values: a store keeps no reference to its input and returns no reference to its data.
+// Times are UTC with millisecond precision; the zero time means none.
 //
-// Methods return the errors that their comments name. Any other error means that the
-// store is unavailable, and that nothing was changed unless only the response to
-// a commit was lost. When ctx ends, methods promptly return an error.
+// Methods return the errors that their comments name; those that write do so only if what
+// they have read is durable. Any other error means that the store is unavailable, and that
+// nothing was changed unless only the response to a commit was lost. When ctx ends,
+// methods promptly return an error.
 //
 // # Epoch and log
 //

@@ -33,16 +33,16 @@ type SegmentSymbol struct {
 // and complete. It is responsible for identity, unique folder names, the
 // reference from symbol to folder, and versions.
 //
-// All methods are safe for concurrent use, by several processes if the store is
-// shared. A method does all of its work or nothing. When it returns, its change
-// is durable and visible to every call that starts later. Records are values: a
-// store keeps no reference to its input and returns no reference to its data.
-// It ignores the ids and versions of records to insert.
+// All methods are safe for concurrent use, by several processes if the store is shared. A
+// method does all of its work or nothing. When it returns, its change is durable and
+// visible to every call that starts later. Records are values: a store keeps no reference
+// to its input and returns no reference to its data. It ignores the ids and versions of
+// records to insert.
 //
-// Methods return the errors that their comments name. Any other error means
-// that the store is unavailable, and that nothing was changed unless only the
-// response to a commit was lost. When ctx ends, methods promptly return an
-// error.
+// Methods return the errors that their comments name; those that write do so only if what
+// they have read is durable. Any other error means that the store is unavailable, and that
+// nothing was changed unless only the response to a commit was lost. When ctx ends,
+// methods promptly return an error.
 //
 // A store has the records of one tenant: folders, their symbols, and what was deleted.
 // Those of other tenants do not exist for it, and change nothing that it returns. Folder
