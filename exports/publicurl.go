@@ -81,8 +81,8 @@ type sharedLink struct {
 }
 
 // ShareLink returns a link to the file of an item with an export, which must be available
-// now. The links that a process makes for one owner and file are usually the same until
-// half of their lifetime is over. The client is as in [LinkRequest].
+// now. The links that a process makes for one owner, file and file name are usually the
+// same until half of their lifetime is over. The client is as in [LinkRequest].
 func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, client string) (*Link, error) {
 	export := *item.Export
 	if !s.HasLinks() {

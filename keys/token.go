@@ -28,7 +28,7 @@ const (
 type TokenFields struct {
 	Lifetime time.Duration // 1 second to 24 hours; an hour if zero
 	Scopes   Scopes        // of [NewScopes]; the zero value is no restriction
-	Sources  []string      // 1 to 100 source URLs of exports that fit into 4,096 characters; nil is no restriction
+	Sources  []string      // 1 to 100 source URLs of exports, with which the token has up to 4,096 characters; nil is no restriction
 }
 
 // IssueToken returns a page token of a raw key, and the key as [Service.Verify] returns

@@ -18,7 +18,7 @@ import (
 
 var (
 	urlFlag  = flag.String("url", "", "base URL of the server to test; the admin key is in CANVASBACK_ADMIN_KEY")
-	fileFlag = flag.String("file", "", "URL of a file of at least 100 bytes that the server may fetch")
+	fileFlag = flag.String("file", "", "URL of a file of at least 100 bytes that the tests may register")
 )
 
 // TestServer tests the server of -url, or else one in this process.

@@ -25,7 +25,7 @@ import (
 //     connection leads to the first host that it accepts. BeforeConnect, which calls the
 //     previous one, tries all hosts at once: a frozen host delays nothing.
 //   - Text is sent in UTF-8, whatever client_encoding the role or the database has.
-//   - An idle connection whose server does not respond to a ping within a second is replaced.
+//   - ShouldPing replaces an idle connection whose server does not respond within a second.
 //   - The query of a call whose context ends is canceled, and most connections are kept.
 //     Otherwise pgx would close them.
 func ConfigurePool(config *pgxpool.Config) {
