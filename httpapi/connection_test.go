@@ -427,12 +427,17 @@ func TestBody_EndsAfterRevocation(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
-	conn := h.dial()
-	fmt.Fprintf(conn, "PATCH /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n", h.rawKey)
+	conns := []net.Conn{h.dial(), h.dial()}
+	for i, conn := range conns {
+		fmt.Fprintf(conn, "PATCH /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n",
+			h.rawKey, []string{"text/plain", "application/json"}[i])
+	}
 	time.Sleep(1100 * time.Millisecond)
 	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
-	fmt.Fprint(conn, "0\r\n\r\n")
-	is.Equal(status(t, conn), 401)
+	for _, conn := range conns {
+		fmt.Fprint(conn, "0\r\n\r\n")
+		is.Equal(status(t, conn), 401)
+	}
 }
 
 // TestAuthorize_WaitsDuringRevocation deletes a key while Authorize waits.
