@@ -26,7 +26,7 @@ func TestPrograms_MakeTokens(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			if _, err := exec.LookPath(command[0]); err != nil {
+			if _, err := exec.LookPath(command[0]); err != nil && os.Getenv("CI") != "true" {
 				t.Skip(err)
 			}
 			program := exec.CommandContext(t.Context(), command[0], command[1:]...)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -225,7 +226,7 @@ func TestMigrate_DuringAutovacuum(t *testing.T) {
 func TestMigrate_AfterRestoreOfOlderBackup(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"pg_dump", "pg_restore"} {
-		if _, err := exec.LookPath(program); err != nil {
+		if _, err := exec.LookPath(program); err != nil && os.Getenv("CI") != "true" {
 			t.Skip(err)
 		}
 	}
