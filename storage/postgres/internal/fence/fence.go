@@ -108,7 +108,11 @@ func (f *Fence) exec(ctx context.Context, conn *pgx.Conn, s, first Statement) (r
 	if s.Text == Commit.Text && results[1].Tag.String() != "COMMIT" {
 		return Result{}, server, pgx.ErrTxCommitRollback
 	}
-	return results[1], server, f.check(server)
+	err = server.check(f.options.ReadWrite)
+	if err == nil && f.options.Mode == Strict && stateOf(server.names) != Complete {
+		err = fmt.Errorf("postgres: not all standbys confirm commits: synchronous_standby_names = %q", server.names)
+	}
+	return results[1], server, err
 }
 
 // State returns the state of the last server, or an empty text before the first
@@ -141,18 +145,6 @@ func (f *Fence) observe(ctx context.Context, names string) {
 		level = slog.LevelInfo
 	}
 	f.options.Logger.Log(ctx, level, "failover fence", "state", state, "synchronous_standby_names", names)
-}
-
-// check returns an error unless the server is a primary, and writable or fenced as the
-// options require.
-func (f *Fence) check(server server) error {
-	if err := server.check(f.options.ReadWrite); err != nil {
-		return err
-	}
-	if f.options.Mode == Strict && stateOf(server.names) != Complete {
-		return fmt.Errorf("postgres: not all standbys confirm commits: synchronous_standby_names = %q", server.names)
-	}
-	return nil
 }
 
 // LosesStatements reports whether err means that a pooler does not keep the prepared
