@@ -155,7 +155,10 @@ func (q *Queue[F]) Next(flush func() error) (Result[F], error) {
 	q.member.setConsuming(time.Time{})
 	defer func() { q.member.setConsuming(time.Now()) }()
 	if q.next > 0 {
-		q.release(q.tasks[q.next-1])
+		previous := q.tasks[q.next-1]
+		previous.outcome.Result.close()
+		previous.outcome = Outcome[F]{} // frees the prefix
+		previous.leave()
 	}
 	q.restart()
 	q.start()
@@ -172,12 +175,6 @@ func (q *Queue[F]) Next(flush func() error) (Result[F], error) {
 		}
 	}
 	return t.outcome.Result, t.outcome.Err
-}
-
-func (q *Queue[F]) release(t *task[F]) {
-	t.outcome.Result.close()
-	t.outcome = Outcome[F]{} // frees the prefix
-	t.leave()
 }
 
 func (q *Queue[F]) wait(t *task[F], flush func() error) {
