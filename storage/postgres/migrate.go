@@ -176,10 +176,24 @@ func schemaVersion(ctx context.Context, tx sqlstore.Tx, schema string) (version,
 	if err := checkOwners(ctx, tx, schema); err != nil {
 		return 0, 0, err
 	}
+	var function *string
 	err = tx.QueryRow(ctx, `
-		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE starts_with(title, 'contract_')), 0)
+		SELECT coalesce(max(version), 0), coalesce(max(version) FILTER (WHERE starts_with(title, 'contract_')), 0), (
+			SELECT min(proname::text) -- whose schema was another one; the tool of an application may set $user
+			FROM pg_proc, unnest(proconfig) AS setting
+			WHERE pronamespace = to_regnamespace($1::text)::oid
+				AND starts_with(proname, 'canvasback_')
+				AND starts_with(setting, 'search_path=')
+				AND lower(btrim(split_part(replace(substr(setting, 13), '"', ''), ',', 1))) NOT IN ( -- as it was written
+					'$user', lower(btrim(split_part(replace($1::text, '"', ''), ',', 1)))
+				)
+		)
 		FROM `+schema+`.canvasback_migrations`,
-	).Scan(&version, &contracted)
+		schema,
+	).Scan(&version, &contracted, &function)
+	if err == nil && function != nil {
+		err = fmt.Errorf("postgres: schema %s was renamed: change the search_path of its functions, such as %s", schema, *function)
+	}
 	return version, contracted, err
 }
 

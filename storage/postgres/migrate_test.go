@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
@@ -356,4 +357,31 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 	execute(t, super, `REASSIGN OWNED BY `+name+`_app TO `+name+`_group; GRANT `+name+`_group TO `+name+`_app`)
 	is.NoErr(db.Migrate(t.Context())) // by a member of the owner
 	migrate(t, group)
+}
+
+// The functions of a renamed schema would change the versions, and log the revocations, of
+// another one.
+func TestMigrate_RejectsRenamedSchema(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, pgtest.Database(t))
+	for _, name := range []string{"tenant_1", oddSchema} {
+		quoted := pgx.Identifier{name}.Sanitize()
+		db := must(postgres.New(pool, &postgres.Options{Schema: name}))(t)
+		is.NoErr(db.Migrate(t.Context()))
+		is.NoErr(db.Migrate(t.Context()))
+		execute(t, pool, `ALTER SCHEMA `+quoted+` RENAME TO tenant`)
+		renamed := must(postgres.New(pool, &postgres.Options{Schema: "tenant"}))(t)
+		err := renamed.Migrate(t.Context())
+		is.True(err != nil && strings.Contains(err.Error(), "renamed"))
+		execute(t, pool, `ALTER SCHEMA tenant RENAME TO `+quoted)
+		is.NoErr(db.Migrate(t.Context()))
+	}
+
+	// An application's own tool may use a longer search_path.
+	for _, path := range []string{`tenant_1, public`, `"$user", tenant_1`, `tenant_1`, ` Tenant_1 , public`} {
+		execute(t, pool, `SELECT set_config('search_path', '`+path+`', true);
+			ALTER FUNCTION tenant_1.canvasback_raise_epoch() SET search_path FROM CURRENT`)
+		is.NoErr(must(postgres.New(pool, &postgres.Options{Schema: "tenant_1"}))(t).Migrate(t.Context()))
+	}
 }

@@ -225,10 +225,10 @@ func (d *DB) FenceState() string { return string(d.db.fence.State()) }
 
 // Migrate brings the database to the latest schema. It may be called at every
 // startup and by several processes at once; if nothing is pending, it only
-// reads. Each migration runs in one transaction. Migrate returns an error if a
-// newer release has removed what this one needs, or if a table or function belongs to a
-// role that is neither a superuser, nor the owner of the schema or the database, nor
-// one that the current role is a member of.
+// reads. Each migration runs in one transaction. Migrate returns an error if a newer
+// release has removed what this one needs, if the schema was renamed, or if a table or
+// function belongs to a role that is neither a superuser, nor the owner of the schema or
+// the database, nor one that the current role is a member of.
 func (d *DB) Migrate(ctx context.Context) error {
 	list, err := pending(ctx, d.db)
 	if err != nil {
