@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +22,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/ziptest"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -386,3 +389,137 @@ func TestBatch_WrongSizeIsNotDelivered(t *testing.T) {
 	_, _, err = downloadBatch(t, s, sources)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF)) // found within it
 }
+
+func TestBatch_NoticesContentThatDiffersFromFacts(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	s := l.service(exports.Options{})
+	_, _, err := downloadBatch(t, s, l.sources)
+	is.NoErr(err)
+	liar := newFile(2<<20, 3)
+	liar.validator = newFile(2<<20, 2).validator
+	l.origin.set(fileURL(1), liar)
+	_, _, err = downloadBatch(t, s, l.sources)
+	is.True(err != nil)
+	archive, _, err := downloadBatch(t, s, l.sources)
+	is.NoErr(err)
+	_, contents := readZip(t, archive)
+	is.True(contents["3.bin"] == string(contentOf(liar)))
+}
+
+// localOpener opens a local file, whose Validator is its path, and no part of it.
+type localOpener string
+
+func (localOpener) Serves(*url.URL) bool { return true }
+
+func (localOpener) Check(*url.URL) error { return nil }
+
+func (o localOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	file, err := os.Open(string(o))
+	return &exports.File{Body: file, Size: 2 << 20, Validator: string(o)}, err
+}
+
+func TestBatch_KnowsLocalFileWithoutRanges(t *testing.T) {
+	is := is.New(t)
+	path := filepath.Join(t.TempDir(), "file")
+	is.NoErr(os.WriteFile(path, make([]byte, 2<<20), 0o600))
+	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{localOpener(path)}}))(t)
+	sources := register(t, s, "https://files.example/file")
+	for range 2 { // the second one knows the CRC
+		_, _, err := downloadBatch(t, s, sources)
+		is.NoErr(err)
+	}
+}
+
+// serveSlowly makes a URL a file of zeros that opens after a delay.
+func (f *fakeUpstream) serveSlowly(rawURL string, size int, delay time.Duration) {
+	f.handle(rawURL, func(context.Context) (*exports.File, error) {
+		time.Sleep(delay)
+		return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, size))), Size: int64(size), Validator: fmt.Sprint(size)}, nil
+	})
+}
+
+// TestBatch_WaitsForSizes has one host, of which 6 files are opened at a time.
+func TestBatch_WaitsForSizes(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		files        int
+		first, other time.Duration
+		took         time.Duration
+		known        bool
+	}{
+		"same round trip":            {6, 50 * ms, 55 * ms, 55 * ms, true},
+		"second round trip":          {7, 50 * ms, 50 * ms, 56250 * time.Microsecond, false},
+		"slow file":                  {2, 400 * ms, time.Second, 450 * ms, false},
+		"fast host, three rounds":    {16, 20 * ms, 20 * ms, 60 * ms, true},
+		"fast host, one slow file":   {2, 20 * ms, time.Second, 120 * ms, false},
+		"more than are prefetched":   {17, ms, ms, ms, false},
+		"slow host, nothing missing": {1, time.Second, 0, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				upstream := newFakeUpstream()
+				var urls []string
+				for i := range c.files {
+					u := fmt.Sprintf("https://x.example/%d", i)
+					upstream.serveSlowly(u, 100, map[bool]time.Duration{true: c.first, false: c.other}[i == 0])
+					urls = append(urls, u)
+				}
+				s := newService(upstream, exports.Options{})
+				sources := register(t, s, urls...)
+				start := time.Now()
+				batch := must(openBatch(t, s, sources))(t)
+				defer batch.Close()
+				is.Equal(time.Since(start), c.took)
+				is.Equal(batch.Size() > 0, c.known)
+
+				is.NoErr(batch.WriteZip(io.Discard, nil))
+				is.NoErr(s.Flush(t.Context()))
+			})
+		})
+	}
+}
+
+// The test is not parallel, because it measures the heap.
+func TestBatch_MemoryDoesNotGrowWithFiles(t *testing.T) {
+	const content = 80 << 20 // of all files
+	for _, size := range []int{300 << 10, 1 << 20, 1<<20 + 100<<10} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d bytes, size known: %t", size, known), func(t *testing.T) {
+				is := is.New(t)
+				upstream := newFakeUpstream()
+				var urls []string
+				files := content / size
+				for i := range files {
+					u := fmt.Sprintf("https://%d.example/%d", i%3, i)
+					urls = append(urls, u)
+					upstream.handle(u, func(context.Context) (*exports.File, error) {
+						file := &exports.File{Body: io.NopCloser(io.LimitReader(strings.NewReader(letters), int64(size))), Size: -1}
+						if known {
+							file.Size = int64(size)
+						}
+						return file, nil
+					})
+				}
+				s := newService(upstream, exports.Options{})
+				sources := register(t, s, urls...)
+				items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
+				meter := ziptest.NewHeapMeter()
+				batch := must(s.OpenBatch(t.Context(), items))(t)
+				defer batch.Close()
+				is.NoErr(batch.WriteZip(meter, nil))
+				if skipped := batch.Skipped(); len(skipped) > 0 {
+					t.Fatal(skipped)
+				}
+				// 16 prefixes, and the buffers in the pool, which it keeps for
+				// two collections.
+				if took := meter.Growth(); took > 32<<20 {
+					t.Errorf("%d files of %d bytes took %d MiB", files, size, took>>20)
+				}
+			})
+		}
+	}
+}
+
+var letters = strings.Repeat("canvasback", 200_000)

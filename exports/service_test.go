@@ -1,11 +1,17 @@
 package exports_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,4 +165,260 @@ func TestNewService_RejectsNil(t *testing.T) {
 	is.True(err != nil)
 	_, err = exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{newFakeUpstream(), nil}})
 	is.True(err != nil)
+}
+
+func TestCauseError_IsErrFailedByDefault(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	err := error(&exports.CauseError{Cause: "the disk is gone"})
+	is.Equal(err.Error(), exports.ErrFailed.Error())
+	is.True(errors.Is(err, exports.ErrFailed))
+}
+
+func TestRedactURL(t *testing.T) {
+	t.Parallel()
+	for rawURL, want := range map[string]string{
+		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
+		"https://secret@viewer.example:8443/a%2Fb%20c":                            "https://viewer.example:8443/a%2Fb%20c",
+		"http://user:secret@[2606:4700::1]:80?secret":                             "http://[2606:4700::1]:80",
+		"https://viewer.example/a@b/c?secret":                                     "https://viewer.example/a@b/c",
+		"https://bücher.example/é?secret":                                         "https://b%C3%BCcher.example/%C3%A9",
+		"//user:secret@viewer.example/b.dwg?token=secret":                         "//viewer.example/b.dwg",
+		"drawings/c.dwg?token=secret":                                             "drawings/c.dwg",
+		"drawing 7":                                                               "drawing%207",
+		"urn:drawing:7?secret#secret":                                             "urn:drawing:7",
+		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
+		"dwg:plan key 5":                                                          "dwg:plan%20key%205",
+		"plan key 5":                                                              "plan%20key%205",
+		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
+		"https://canvas.example/v/exports/links/" + strings.Repeat("-_sT", 10) + "abc/plan.pdf": "https://canvas.example/v/exports/links/.../plan.pdf",
+		"https://canvas.example/exports/links/%41" + strings.Repeat("a", 42) + "/a%2Fb":         "https://canvas.example/exports/links/.../a/b",
+		"canvas.example:443/exports/links/" + strings.Repeat("a", 43) + "/a.pdf":                "canvas.example:443/exports/links/.../a.pdf",
+		"/exports/links/" + strings.Repeat("a", 43):                                             "/exports/links/...",
+		"links/" + strings.Repeat("a", 43) + "/a.pdf":                                           "links/.../a.pdf",
+
+		"?secret": "",
+		"":        "",
+
+		"https://viewer.example/" + strings.Repeat("a", 8000) + "?secret": "https://viewer.example/" + strings.Repeat("a", 177) + "...",
+		"x:" + strings.Repeat("é", 8000):                                  "x:" + strings.Repeat("é", 99) + "...",
+
+		"https://viewer.example/%zz?token=secret": "[invalid URL]",
+		"https://user:secret@viewer.example/%zz":  "[invalid URL]",
+		"https://user:sec ret@viewer.example/":    "[invalid URL]",
+		"https://secret:x:y@[/":                   "[invalid URL]",
+		"us_er:secret@viewer.example":             "[invalid URL]",
+		"user:secret@viewer.example/a":            "[invalid URL]",
+		"user:sec/ret@viewer.example":             "[invalid URL]",
+		"https://viewer.example/\nsecret":         "[invalid URL]",
+	} {
+		if got := exports.RedactURL(rawURL); got != want {
+			t.Errorf("RedactURL(%q) = %q, want %q", rawURL, got, want)
+		}
+	}
+}
+
+func TestPut_KeepsNameAndOwner(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(newFakeUpstream(), exports.Options{})
+	put := func(r exports.Registration) (exports.Export, error) {
+		r.SourceURL, r.ExportedURL = "s", "https://x.example/"
+		export, _, err := s.Register(t.Context(), r)
+		return export, err
+	}
+	export := must(put(exports.Registration{By: "key 1", FileName: new("a.pdf"), OwnOnly: true}))(t)
+	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"a.pdf", "key 1"})
+	export = must(put(exports.Registration{By: "key 1", OwnOnly: true}))(t)
+	is.Equal(export.FileName, "a.pdf") // the previous one
+	_, err := put(exports.Registration{By: "key 2", OwnOnly: true})
+	is.Equal(err, exports.ErrNotOwner)
+	export = must(put(exports.Registration{By: "key 2", FileName: new(" ")}))(t)
+	is.Equal([]string{export.FileName, export.RegisteredBy}, []string{"", "key 2"})
+	_, err = put(exports.Registration{By: "a\x00"})
+	is.True(errors.Is(err, exports.ErrInvalid))
+}
+
+func TestList_ValidatesFilter(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newService(newFakeUpstream(), exports.Options{})
+	register(t, s, slices.Repeat([]string{"https://x.example/"}, 102)...)
+	for _, test := range []struct {
+		contains string
+		rows     exports.Range
+		count    int
+		more     bool
+	}{
+		{"", exports.Range{}, 102, false},
+		{"", exports.Range{Limit: 101}, 101, true},
+		{"", exports.Range{After: 100}, 2, false},
+		{"source-10", exports.Range{Limit: 2}, 2, true}, // of 10, 100 and 101
+		{strings.Repeat("ä", exports.MaxURLLength), exports.Range{}, 0, false},
+	} {
+		page := must(s.List(t.Context(), exports.Filter{Contains: test.contains}, test.rows))(t)
+		is.Equal(len(page.Exports), test.count)
+		is.Equal(page.More, test.more)
+	}
+	for _, text := range []string{"\xff", "a\x00", strings.Repeat("ä", exports.MaxURLLength+1)} {
+		_, err := s.List(t.Context(), exports.Filter{Contains: text}, exports.Range{})
+		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "q "))
+		_, err = s.List(t.Context(), exports.Filter{Tenant: &text}, exports.Range{})
+		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "tenant "))
+		_, _, err = s.Tenant(text).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
+		is.True(errors.Is(err, exports.ErrInvalid))
+	}
+	first := must(s.Get(t.Context(), 1))(t)
+	is.Equal(first.SourceURL, "source-0")
+	_, err := s.Get(t.Context(), 103)
+	is.Equal(err, exports.ErrNotFound)
+}
+
+func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	upstream, s := newUpstream(exports.Options{})
+	open := func(file exports.File, content string) func(context.Context) (*exports.File, error) {
+		return func(context.Context) (*exports.File, error) {
+			file.Body = io.NopCloser(bytes.NewReader([]byte(content)))
+			return &file, nil
+		}
+	}
+	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
+	upstream.handle(export.ExportedURL, open(exports.File{Size: 7, Type: "application/pdf", Validator: "v"}, "content"))
+	check := must(s.Check(t.Context(), export, 3))(t)
+	is.Equal([]any{check.Name, check.Size, check.Type, check.Body}, []any{"plan.pdf", int64(7), "application/pdf", nil})
+	is.True(!check.Resumable) // its Opener cannot read parts
+	is.Equal(upstream.open.Load(), int64(0))
+
+	upstream.handle(export.ExportedURL, open(exports.File{Size: 8, Validator: "v"}, "content"))
+	_, err := s.Check(t.Context(), export, 100)
+	is.True(errors.Is(err, exports.ErrFailed)) // truncated
+	is.Equal(upstream.open.Load(), int64(0))
+
+	origin := newFakeOrigin()
+	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))(t)
+	for validator, resumable := range map[string]bool{"v": true, "": false} {
+		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
+		check = must(s.Check(t.Context(), export, 3))(t)
+		is.Equal(check.Resumable, resumable)
+	}
+	is.NoErr(s.Flush(t.Context()))
+}
+
+// helloOpener serves the same file at all URLs.
+type helloOpener struct{ concurrency int }
+
+func (o helloOpener) Serves(*url.URL) bool     { return true }
+func (o helloOpener) Check(*url.URL) error     { return nil }
+func (o helloOpener) Concurrency(*url.URL) int { return o.concurrency }
+
+func (o helloOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	return &exports.File{Body: io.NopCloser(strings.NewReader("hello")), Size: 5}, nil
+}
+
+func (o helloOpener) Stat(context.Context, *url.URL) (*exports.File, error) {
+	return &exports.File{Size: 5, Validator: "1"}, nil
+}
+
+func (o helloOpener) OpenRange(_ context.Context, _ *url.URL, p exports.Part) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("hello"[p.Offset : p.Offset+p.Length])), nil
+}
+
+// newHelloService returns a Service with the sources "a" and "b".
+func newHelloService(t *testing.T, concurrency int, o exports.Options) *exports.Service {
+	t.Helper()
+	o.Openers = []exports.Opener{helloOpener{concurrency}}
+	s := must(exports.NewService(memory.New().Exports(), &o))(t)
+	o.Openers[0] = nil // the Service has a copy
+	for _, source := range []string{"a", "b"} {
+		put(t, s, source, "https://x.example/"+source)
+	}
+	return s
+}
+
+func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1 << 29, math.MaxInt32, math.MaxInt} {
+		for _, concurrency := range []int{-1, 0, 1, n} {
+			is := is.New(t)
+			s := newHelloService(t, concurrency, exports.Options{Prefetch: n, PrefetchBytes: n, LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n)})
+			_, skipped, err := downloadBatch(t, s, []string{"a", "b"})
+			is.NoErr(err)
+			is.Equal(len(skipped), 0)
+			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
+			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
+			content := must(read(t.Context(), link, 0, 5))(t)
+			is.Equal(string(content), "hello")
+			_, err = s.Check(t.Context(), *items[0].Export, n)
+			is.NoErr(err)
+			_, err = s.Check(t.Context(), *items[0].Export, -1)
+			is.NoErr(err)
+		}
+	}
+}
+
+// TestFlush_WhileDownloadsEnd flushes as after the Close of a server, which does not wait for
+// handlers.
+func TestFlush_WhileDownloadsEnd(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newHelloService(t, 6, exports.Options{})
+	items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
+		wg.Go(func() {
+			for range 50 {
+				_, err := read(t.Context(), link, 0, 5)
+				is.NoErr(err)
+			}
+		})
+	}
+	for range 200 {
+		is.NoErr(s.Flush(t.Context()))
+	}
+	wg.Wait()
+	is.NoErr(s.Flush(t.Context()))
+}
+
+func TestLink_JSONHasNoToken(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newHelloService(t, 6, exports.Options{})
+	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))(t)}))(t)
+	text := string(must(json.Marshal(link))(t)) + fmt.Sprintf("%+v %v", *link, link)
+	is.True(!strings.Contains(text, link.Token))
+}
+
+// TestItems_ShareNoExport changes the exports of items, as an application may.
+func TestItems_ShareNoExport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		s := newHelloService(t, 6, exports.Options{Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			time.Sleep(time.Second) // the requests share it
+			return exports.Resolution{ExportedURL: map[string]string{"new": "https://x.example/new"}[r.Source]}, nil
+		}})
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "a", "new", "new", "invalid")))(t)
+				s.Resolve(t.Context(), items)
+				is.True(items[4].Err != nil && items[4].Export == nil)
+				for j := range items[:4] {
+					items[j].Export.FileName = fmt.Sprint(i, j)
+				}
+				time.Sleep(time.Second)
+				for j := range items[:4] {
+					is.Equal(items[j].Export.FileName, fmt.Sprint(i, j))
+				}
+			})
+		}
+		wg.Wait()
+		items := must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))(t)
+		is.NoErr(s.Delete(t.Context(), items[0].Export.ID))
+		items = must(s.FindBatch(t.Context(), items))(t)
+		is.True(items[0].Err != nil && items[0].Export == nil)
+	})
 }
