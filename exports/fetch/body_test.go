@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,4 +175,290 @@ func TestOpener_CancelBeforeHeader(t *testing.T) {
 	_, err := c.Open(ctx, parse(t, baseURL))
 	is.New(t).True(errors.Is(err, context.Canceled))
 	receive(t, closed)
+}
+
+// testFile is the file of a raw origin.
+const testFile = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+// testModified is a time before that of the test.
+const testModified = "Fri, 02 Jan 2026 03:04:05 GMT"
+
+// writePartial writes a 206 response from first on, truncated after n bytes.
+func writePartial(conn net.Conn, etag string, first, n int) {
+	fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: %s\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
+		etag, first, len(testFile)-1, len(testFile), len(testFile)-first, testFile[first:min(len(testFile), first+n)])
+}
+
+// writeFull writes a 200 response, truncated after n bytes.
+func writeFull(conn net.Conn, etag string, n int) {
+	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(testFile), testFile[:min(n, len(testFile))])
+}
+
+// rangeStart returns the first position of a Range request, or 0.
+func rangeStart(t *testing.T, r *http.Request) int {
+	t.Helper()
+	text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes=")
+	if !ok {
+		return 0
+	}
+	first, err := strconv.Atoi(strings.TrimSuffix(text, "-"))
+	if err != nil || !strings.HasSuffix(text, "-") {
+		t.Errorf("Range: %s", r.Header.Get("Range"))
+	}
+	if validator := r.Header.Get("If-Range"); validator != `"1"` && validator != testModified {
+		t.Errorf("If-Range: %s", validator)
+	}
+	return first
+}
+
+func TestBody_ResumesAfterTruncation(t *testing.T) {
+	t.Parallel()
+	for each := range len(testFile) {
+		t.Run(fmt.Sprintf("every %d bytes", each+1), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			var seen sync.Map
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+				first := rangeStart(t, r)
+				_, repeated := seen.LoadOrStore(fmt.Sprint(r.URL.Path, first), true)
+				switch {
+				case r.URL.Path == "/":
+					io.WriteString(conn, "HTTP/1.1 302 Found\r\nLocation: /moved\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				case first == 0:
+					writeFull(conn, `"1"`, each+1)
+				case !repeated:
+					io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+				default:
+					writePartial(conn, `"1"`, first, each+1)
+				}
+			})
+			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL+"/"))(t)
+			is.Equal(content, testFile)
+		})
+	}
+}
+
+func TestBody_ResumesWithUnknownSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		if first := rangeStart(t, r); first > 0 {
+			// longer than its Content-Range
+			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\n\r\n%s",
+				first, len(testFile)-1, len(testFile), testFile[first:]+"excess")
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
+	})
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
+	is.Equal(content, testFile)
+}
+
+// A file of unknown size may be interrupted at its end. The last byte is then
+// requested again, because a 416 response for no byte would prove nothing.
+func TestBody_ResumeAtEndOfFile(t *testing.T) {
+	t.Parallel()
+	const (
+		notSatisfiable = "HTTP/1.1 416 No\r\nContent-Range: bytes */5\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"
+		complete       = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\n"
+	)
+	for name, c := range map[string]struct {
+		responses []string
+		want      string // empty if the file is truncated
+	}{
+		"last byte":         {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\n4"}, "01234"},
+		"other ETag":        {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"2\"\r\nContent-Length: 1\r\n\r\n4"}, ""},
+		"longer":            {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-5/6\r\nETag: \"1\"\r\nContent-Length: 2\r\n\r\n45"}, "012345"},
+		"416":               {[]string{notSatisfiable}, ""},
+		"416, same file":    {[]string{notSatisfiable, complete + "Content-Length: 5\r\n\r\n01234"}, "01234"},
+		"416, other file":   {[]string{notSatisfiable, "HTTP/1.1 200 OK\r\nETag: \"2\"\r\nContent-Length: 5\r\n\r\n01234"}, ""},
+		"complete, chunked": {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n0\r\n\r\n"}, "01234"},
+		"complete, longer":  {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n0\r\n\r\n"}, "012345"},
+		"complete, shorter": {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n0\r\n\r\n"}, ""},
+		"shorter":           {[]string{complete + "Content-Length: 4\r\n\r\n0123"}, ""},
+		"other status":      {[]string{"HTTP/1.1 404 No\r\nContent-Range: bytes */5\r\n\r\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+				if n == 1 {
+					io.WriteString(conn, complete+"Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
+					return
+				}
+				if n == 2 {
+					is.Equal(rangeStart(t, r), 4)
+				}
+				io.WriteString(conn, c.responses[min(n-2, len(c.responses)-1)])
+			})
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+			if c.want != "" {
+				is.NoErr(err)
+				is.Equal(content, c.want)
+				return
+			}
+			is.True(errors.Is(err, io.ErrUnexpectedEOF))
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.Equal(content, "01234")
+		})
+	}
+}
+
+// An origin that ignores If-Range may return 416 because another file, which has
+// replaced the first one, is exactly as long as what has arrived.
+func TestBody_FailsAfterReplacementAsLongAsOffset(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	before, after := randomBytes(1, 500_000), randomBytes(2, 300_000)
+	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			w.Header().Set("ETag", `"1"`)
+			w.Write(before[:len(after)])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		r.Header.Del("If-Range")
+		w.Header().Set("ETag", `"2"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(after)) // 416 without ETag
+	})
+	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrFailed))
+	is.True(strings.HasPrefix(string(before), content))
+}
+
+func TestBody_ResumesInSeveralParts(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		first := rangeStart(t, r)
+		if first == 0 {
+			writeFull(conn, `"1"`, 5)
+			return
+		}
+		last := min(first+9, len(testFile)-1) // an origin may return less than the requested range
+		fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
+			first, last, len(testFile), last-first+1, testFile[first:last+1])
+	})
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
+	is.Equal(content, testFile)
+}
+
+func TestBody_ResumesFromCompleteResponse(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, n int) { writeFull(conn, `"1"`, 10*n) })
+	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
+	is.Equal(content, testFile)
+}
+
+func TestBody_ResumeFails(t *testing.T) {
+	t.Parallel()
+	respond206 := func(header string) func(net.Conn, int) {
+		return func(conn net.Conn, _ int) {
+			io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 31\r\n"+header+"\r\n"+testFile[5:])
+		}
+	}
+	for name, c := range map[string]struct {
+		etag     string
+		resume   func(conn net.Conn, first int)
+		requests int
+	}{
+		"no ETag":             {`none`, nil, 1},
+		"weak ETag":           {`W/"1"`, nil, 1},
+		"200, other ETag":     {`"1"`, func(conn net.Conn, _ int) { writeFull(conn, `"2"`, len(testFile)) }, 2},
+		"200, truncated":      {`"1"`, func(conn net.Conn, _ int) { writeFull(conn, `"1"`, 5) }, 4},
+		"412":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 412 No\r\n\r\n") }, 2},
+		"other ETag":          {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"2"`, first, 100) }, 2},
+		"other position":      {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first-1, 100) }, 2},
+		"no ETag in 206":      {`"1"`, respond206("Content-Range: bytes 5-35/36\r\n"), 2},
+		"other size":          {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/37\r\n"), 2},
+		"unknown size in 206": {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/*\r\n"), 3},
+		"no Content-Range":    {`"1"`, respond206("ETag: \"1\"\r\n"), 2},
+		"Content-Encoding":    {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/36\r\nContent-Encoding: gzip\r\n"), 2},
+		"multipart":           {`"1"`, respond206("ETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n"), 2},
+		"404":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 404 Not Found\r\n\r\n") }, 2},
+		"500":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 500 No\r\n\r\n") }, 4},
+		"truncated at once":   {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first, 0) }, 4},
+		"empty 206": {`"1"`, func(conn net.Conn, first int) {
+			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\nContent-Length: 0\r\n\r\n", first)
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			requests := make(chan int, 100)
+			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+				requests <- n
+				if n == 1 {
+					writeFull(conn, c.etag, 5)
+					return
+				}
+				c.resume(conn, rangeStart(t, r))
+			})
+			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(errors.Is(err, io.ErrUnexpectedEOF))
+			is.Equal(content, testFile[:5])
+			is.Equal(len(requests), c.requests)
+		})
+	}
+}
+
+func TestBody_ResumeExceedsMaxBytes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+		if first := rangeStart(t, r); first > 0 {
+			writePartial(conn, `"1"`, first, 100)
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
+	})
+	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: 20})
+	content, err := c.read(t, baseURL)
+	is.True(errors.Is(err, exports.ErrFailed))
+	is.Equal(content, testFile[:5])
+}
+
+// writeStalledPart writes the header and the first n bytes of a range of zeros
+// that extends to size.
+func writeStalledPart(conn net.Conn, first, n, size int) {
+	status, contentRange := "200 OK", ""
+	if first > 0 {
+		status, contentRange = "206 Partial Content", fmt.Sprintf("Content-Range: bytes %d-%d/%d\r\n", first, size-1, size)
+	}
+	fmt.Fprintf(conn, "HTTP/1.1 %s\r\nETag: \"1\"\r\n%sContent-Length: %d\r\n\r\n", status, contentRange, size-first)
+	conn.Write(make([]byte, n))
+}
+
+func TestBody_ResumesAfterIdleTimeout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ part, parts, requests int }{
+		"at the default limit":          {1, 3, 3},
+		"above the limit":               {1, 100, 3},
+		"with enough progress":          {1 << 20, 6, 6},
+		"without quite enough progress": {1<<20 - 1, 6, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				size := c.part * c.parts
+				var requests atomic.Int64
+				client := newPipeClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {
+					requests.Add(1)
+					first := rangeStart(t, r)
+					is.Equal(first, (n-1)*c.part)
+					writeStalledPart(conn, first, c.part, size)
+					waitForClose(conn)
+				})
+				content, err := client.read(t, pipeURL)
+				complete := c.requests == c.parts
+				is.Equal(err == nil, complete)
+				is.Equal(errors.Is(err, exports.ErrTimeout), !complete)
+				is.Equal(len(content), c.requests*c.part)
+				is.Equal(requests.Load(), int64(c.requests))
+			})
+		})
+	}
 }
