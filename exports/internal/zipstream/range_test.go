@@ -2,12 +2,17 @@ package zipstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/matryer/is"
@@ -184,4 +189,211 @@ func BenchmarkArchive_WriteRange(b *testing.B) {
 			}
 		})
 	}
+}
+
+// recordingSource has content and CRCs of one repeated byte, and records the
+// calls of WriteRange.
+type recordingSource struct {
+	content, crc byte
+	calls        []Need
+	written      *bytes.Buffer
+	before       []int // bytes written before each call
+}
+
+func (s *recordingSource) Content(entry int, offset, length int64) (io.Reader, error) {
+	s.calls = append(s.calls, Need{Entry: entry, Offset: offset, Length: length})
+	s.before = append(s.before, s.written.Len())
+	return bytes.NewReader(bytes.Repeat([]byte{s.content}, int(length))), nil
+}
+
+func (s *recordingSource) CRC(entry int) (uint32, error) {
+	s.calls = append(s.calls, Need{Entry: entry, CRC: true})
+	s.before = append(s.before, s.written.Len())
+	return 0x01010101 * uint32(s.crc), nil
+}
+
+// TestArchive_AsksOnlyForIncludedBytes writes ranges of a small archive with every
+// start and end. It finds the bytes that depend on content or a CRC by changing
+// either.
+func TestArchive_AsksOnlyForIncludedBytes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	archive := newArchive(t, []Entry{
+		{Name: "a", Size: 20}, {Name: "b", Size: 20, Streamed: true}, {Name: "c", Streamed: true}, {Name: "d"},
+	})
+	write := func(offset, length int64, content, crc byte) ([]byte, *recordingSource) {
+		var out bytes.Buffer
+		source := &recordingSource{content: content, crc: crc, written: &out}
+		if err := archive.WriteRange(&out, offset, length, source); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes(), source
+	}
+	complete, source := write(0, archive.Size(), 0xff, 0xff)
+	byContent, _ := write(0, archive.Size(), 0, 0xff)
+	byCRC, _ := write(0, archive.Size(), 0xff, 0)
+	if want := "[{0 0 0 true} {0 0 20 false} {1 0 20 false} {1 0 0 true} {2 0 0 true} {3 0 0 true} " +
+		"{0 0 0 true} {1 0 0 true} {2 0 0 true} {3 0 0 true}]"; fmt.Sprint(source.calls) != want {
+		t.Fatalf("calls for the complete archive are %v", source.calls)
+	}
+	is.Equal(source.before[1:3], []int{31, int(archive.offsets[1]) + 31}) // the local headers are written
+	// parts[i] is the number of the call whose result byte i depends on.
+	parts := make([]int, archive.Size())
+	part := -1
+	var kind byte
+	for i := range complete {
+		previous := kind
+		kind = 0
+		if complete[i] != byContent[i] {
+			kind = 1
+		} else if complete[i] != byCRC[i] {
+			kind = 2
+		}
+		if kind != 0 && kind != previous {
+			part++
+		}
+		parts[i] = -1
+		if kind != 0 {
+			parts[i] = part
+		}
+	}
+	is.Equal(part, len(source.calls)-1)
+	for start := range parts {
+		for end := start; end <= len(parts); end += 5 {
+			var want []Need
+			for n, call := range source.calls {
+				first := slices.Index(parts, n)
+				offset := max(start-first, 0)
+				if length := countEqual(parts[start:end], n); length > 0 {
+					if !call.CRC {
+						call.Offset, call.Length = int64(offset), int64(length)
+					}
+					want = append(want, call)
+				}
+			}
+			got, source := write(int64(start), int64(end-start), 0xff, 0xff)
+			if !bytes.Equal(got, complete[start:end]) {
+				t.Fatalf("bytes %d to %d are wrong", start, end)
+			}
+			if !slices.Equal(source.calls, want) {
+				t.Fatalf("bytes %d to %d: calls are %v, want %v", start, end, source.calls, want)
+			}
+			needs := slices.Collect(archive.Needs(int64(start), int64(end-start)))
+			if !slices.Equal(needs, want) {
+				t.Fatalf("bytes %d to %d: needs are %v, want %v", start, end, needs, want)
+			}
+		}
+	}
+}
+
+func countEqual(list []int, n int) (count int) {
+	for _, v := range list {
+		if v == n {
+			count++
+		}
+	}
+	return count
+}
+
+// failingSource returns err, or content that ends with it.
+type failingSource struct {
+	content, err error
+	length       int64 // of the content beyond that asked for
+	crc          error
+}
+
+func (s *failingSource) Content(_ int, _, length int64) (io.Reader, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return io.MultiReader(io.LimitReader(zeros{}, length+s.length), iotest.ErrReader(s.content)), nil
+}
+
+func (s *failingSource) CRC(int) (uint32, error) { return 0, s.crc }
+
+func TestArchive_WriteRangeReturnsErrors(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	failed := errors.New("failed")
+	for _, streamed := range []bool{false, true} {
+		archive := newArchive(t, []Entry{{Name: "x", Modified: modified, Size: 100_000, Streamed: streamed}})
+		for name, c := range map[string]struct {
+			source failingSource
+			want   error
+		}{
+			"Content":       {failingSource{err: failed}, failed},
+			"Read":          {failingSource{length: -1, content: failed}, failed},
+			"Read at end":   {failingSource{content: failed}, failed},
+			"short content": {failingSource{length: -1, content: io.EOF}, io.ErrUnexpectedEOF},
+			"no content":    {failingSource{length: -100_000, content: io.EOF}, io.ErrUnexpectedEOF},
+			"long content":  {failingSource{length: 1, content: io.EOF}, errTooLong},
+			"CRC":           {failingSource{content: io.EOF, crc: failed}, failed},
+			"no error":      {failingSource{content: io.EOF}, nil},
+		} {
+			t.Log(name, streamed, c.want)
+			err := archive.WriteRange(io.Discard, 0, archive.Size(), &c.source)
+			is.True(errors.Is(err, c.want))
+		}
+	}
+}
+
+// limitedWriter fails after some bytes.
+type limitedWriter int
+
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	if n := int(*w); n < len(p) {
+		return n, io.ErrClosedPipe
+	}
+	*w -= limitedWriter(len(p))
+	return len(p), nil
+}
+
+func TestArchive_WriteRangeReturnsWriteError(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	archive := newArchive(t, []Entry{{Name: "a", Size: 10}, {Name: "b", Size: 10, Streamed: true}})
+	for n := range archive.Size() {
+		w := limitedWriter(n)
+		err := archive.WriteRange(&w, 0, archive.Size(), &failingSource{content: io.EOF})
+		is.True(errors.Is(err, io.ErrClosedPipe))
+	}
+}
+
+func TestArchive_WriteRangeRejectsInvalidRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	archive := newArchive(t, nil)
+	for _, r := range [][2]int64{{-1, 1}, {0, -1}, {0, 23}, {22, 1}, {23, 0}, {1, 1<<63 - 1}, {1<<63 - 1, 1}} {
+		is.True(archive.WriteRange(io.Discard, r[0], r[1], nil) != nil)
+	}
+	is.NoErr(archive.WriteRange(io.Discard, 22, 0, nil))
+}
+
+// fileReader copies a part of a file like package files does.
+type fileReader struct{ *io.LimitedReader }
+
+func (r fileReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, r.LimitedReader) }
+
+// osSource has its content in a file.
+type osSource struct{ f *os.File }
+
+func (s osSource) Content(_ int, offset, length int64) (io.Reader, error) {
+	_, err := s.f.Seek(offset, io.SeekStart)
+	return fileReader{&io.LimitedReader{R: s.f, N: length}}, err
+}
+
+func (s osSource) CRC(int) (uint32, error) { return 0, nil }
+
+func TestArchive_WriteRangeLetsKernelCopy(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	path := filepath.Join(t.TempDir(), "x")
+	is.NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
+	f, err := os.Open(path)
+	is.NoErr(err)
+	defer f.Close()
+	archive := newArchive(t, []Entry{{Name: "x", Size: 100_000}})
+	w := &kernelWriter{Writer: io.Discard}
+	is.NoErr(archive.WriteRange(w, 10_000, 80_000, osSource{f}))
+	is.Equal(w.copied, int64(80_000))
 }
