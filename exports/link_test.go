@@ -434,8 +434,7 @@ func TestLink_IsBounded(t *testing.T) {
 	close(begun)
 	for range 3 {
 		is.NoErr(s.Flush(t.Context()))
-		_, err := read(t.Context(), l.find(s, link.Token), 0, half)
-		is.NoErr(err)
+		must(read(t.Context(), l.find(s, link.Token), 0, half))(t)
 	}
 	is.NoErr(s.Flush(t.Context()))
 	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
@@ -513,17 +512,15 @@ func TestLink_IsResumedDuringAWriteOfItsUsage(t *testing.T) {
 	defer close(store.goOn) // also if the test fails
 	link := l.create(s)
 	most := link.Size * 3 / 5
-	_, err := read(t.Context(), link, 0, most)
-	is.NoErr(err)
+	must(read(t.Context(), link, 0, most))(t)
 	<-store.added
-	_, err = read(t.Context(), l.find(s, link.Token), most, link.Size-most)
+	_, err := read(t.Context(), l.find(s, link.Token), most, link.Size-most)
 	limited := new(exports.LinkLimitError)
 	is.True(errors.As(err, &limited))
 	is.Equal(limited.RetryAfter, time.Second)
 	store.goOn <- true
 	is.NoErr(s.Flush(t.Context()))
-	_, err = read(t.Context(), l.find(s, link.Token), most, link.Size-most)
-	is.NoErr(err)
+	must(read(t.Context(), l.find(s, link.Token), most, link.Size-most))(t)
 }
 
 func TestLink_BoundsTheRenewedPlan(t *testing.T) {
@@ -538,8 +535,7 @@ func TestLink_BoundsTheRenewedPlan(t *testing.T) {
 	put(t, s, l.sources[0], long)
 	_, _, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, exports.ErrFailed))
-	found := must(s.FindLink(t.Context(), link.Token))(t)
-	is.True(found.PlanSize < 1<<20)
+	is.True(must(s.FindLink(t.Context(), link.Token))(t).PlanSize < 1<<20)
 }
 
 func TestService_WithoutLinkStore(t *testing.T) {
@@ -607,7 +603,6 @@ func TestCheck_ResumableAsTheLink(t *testing.T) {
 		s := l.service(exports.Options{})
 		is.Equal(l.create(s).Resumable(), i == 0)
 		export := must(s.Find(t.Context(), l.sources[0]))(t)
-		check := must(s.Check(t.Context(), export, 4096))(t)
-		is.Equal(check.Resumable, i == 0)
+		is.Equal(must(s.Check(t.Context(), export, 4096))(t).Resumable, i == 0)
 	}
 }

@@ -92,11 +92,9 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 }
 
 func TestLink_SmallRangesReadTheirBlocks(t *testing.T) {
-	is := is.New(t)
 	l, _, link := newLink(t, newFile(256<<10, 1))
 	for i := range int64(10) {
-		_, err := read(t.Context(), link, 10_000+i*20_000, 1)
-		is.NoErr(err)
+		must(read(t.Context(), link, 10_000+i*20_000, 1))(t)
 	}
 	if read := l.origin.bytes.Load(); read > 256<<10+10*128<<10 {
 		t.Errorf("%d bytes were read for 10", read)
@@ -111,8 +109,7 @@ func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 	stored := must(l.store.FindLink(t.Context(), digest, true))(t)
 	plan := strings.Replace(string(stored.Plan), `"streamed":true,`, "", 1)
 	is.True(plan != string(stored.Plan))
-	_, err := l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan))
-	is.NoErr(err)
+	must(l.store.ReplacePlan(t.Context(), digest, stored.Version, []byte(plan)))(t)
 	renewed, body := l.renew(l.find(s, link.Token))
 	_, contents := readZip(t, body)
 	is.Equal(contents["1.bin"], string(contentOf(newFile(100, 1))))
@@ -133,8 +130,7 @@ func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 		token := l.create(s).Token
 		link := l.find(s, token)
 		for _, offset := range []int64{0, 10, 100_000, 256 << 10, 256<<10 + 100_000, link.Size - 300} {
-			got := must(read(t.Context(), link, offset, 200))(t)
-			is.True(bytes.Equal(got, want[offset:][:200]))
+			is.True(bytes.Equal(must(read(t.Context(), link, offset, 200))(t), want[offset:][:200]))
 			l.forgetFacts()
 			link = l.find(l.service(exports.Options{OpenTimeout: time.Second}), token)
 		}
@@ -176,14 +172,12 @@ func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
 	l := newLinkTest(t, newFile(8<<20, 1))
 	s, other := l.service(exports.Options{}), l.service(exports.Options{})
 	link := l.create(s)
-	_, err := read(t.Context(), l.find(other, link.Token), 0, 100)
-	is.NoErr(err)
+	must(read(t.Context(), l.find(other, link.Token), 0, 100))(t)
 	is.NoErr(other.Flush(t.Context())) // writes at the same time may lose a part
-	_, err = read(t.Context(), link, 4_000_000, 1000)
-	is.NoErr(err)
+	must(read(t.Context(), link, 4_000_000, 1000))(t)
 	is.NoErr(s.Flush(t.Context()))
 	l.lie(0, 2)
-	_, err = read(t.Context(), l.find(other, link.Token), 4_000_000, 1000)
+	_, err := read(t.Context(), l.find(other, link.Token), 4_000_000, 1000)
 	is.True(isLost(err))
 }
 
@@ -193,10 +187,9 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	l := newLinkTest(t, newFile(4<<20, 1))
 	s := l.service(exports.Options{})
 	link := single(t, s, l.sources[0])
-	_, err := read(t.Context(), link, 2<<20, 2<<20)
-	is.NoErr(err)
+	must(read(t.Context(), link, 2<<20, 2<<20))(t)
 	l.lie(0, 2)
-	_, err = read(t.Context(), link, 0, 2<<20)
+	_, err := read(t.Context(), link, 0, 2<<20)
 	is.True(isLost(err))
 }
 
@@ -258,8 +251,7 @@ func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		start := time.Now()
-		_, err := read(t.Context(), link, link.Size-100, 100)
-		is.NoErr(err)
+		must(read(t.Context(), link, link.Size-100, 100))(t)
 		is.True(time.Since(start) < 100*time.Millisecond)
 		cancel()
 		<-done

@@ -55,8 +55,7 @@ func TestResolve_IsUsedLikeARegisteredExport(t *testing.T) {
 
 	_, err = s.Find(t.Context(), "known")
 	is.Equal(err, exports.ErrNotFound) // not kept
-	export := must(s.Find(t.Context(), "known-kept"))(t)
-	is.Equal(export.FileName, "a.pdf")
+	is.Equal(must(s.Find(t.Context(), "known-kept"))(t).FileName, "a.pdf")
 	is.NoErr(resolve(t.Context(), s, "known-kept").Err)
 	is.Equal(calls.Load(), int64(3))
 	is.Equal(resolve(t.Context(), s, "unknown").Err, exports.ErrNotFound)

@@ -42,8 +42,7 @@ func TestRegister_ReplacesExport(t *testing.T) {
 	is.NoErr(err)
 	is.True(!created)
 	is.Equal(export, exports.Export{ID: 1, SourceURL: "src", ExportedURL: "http://x.example/b?q", FileName: " name ", CreatedAt: at, UpdatedAt: at.Add(time.Hour)})
-	found := must(s.Find(t.Context(), "\tsrc "))(t)
-	is.Equal(found, export)
+	is.Equal(must(s.Find(t.Context(), "\tsrc "))(t), export)
 
 	is.NoErr(s.Delete(t.Context(), export.ID))
 	is.Equal(s.Delete(t.Context(), export.ID), exports.ErrNotFound)
@@ -137,8 +136,7 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 		sources := register(t, s, "https://x.example/long")
 		export := must(s.Find(t.Context(), sources[0]))(t)
 		file := must(s.Open(t.Context(), export))(t)
-		content, err := io.ReadAll(file.Body)
-		is.NoErr(err) // the download outlives the timeout
+		content := must(io.ReadAll(file.Body))(t) // the download outlives the timeout
 		is.Equal(string(content), "xxxxx")
 		is.NoErr(file.Close())
 	})
@@ -268,8 +266,7 @@ func TestList_ValidatesFilter(t *testing.T) {
 		_, _, err = s.Tenant(text).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
 		is.True(errors.Is(err, exports.ErrInvalid))
 	}
-	first := must(s.Get(t.Context(), 1))(t)
-	is.Equal(first.SourceURL, "source-0")
+	is.Equal(must(s.Get(t.Context(), 1))(t).SourceURL, "source-0")
 	_, err := s.Get(t.Context(), 103)
 	is.Equal(err, exports.ErrNotFound)
 }
@@ -348,12 +345,9 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 			is.Equal(len(skipped), 0)
 			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
 			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
-			content := must(read(t.Context(), link, 0, 5))(t)
-			is.Equal(string(content), "hello")
-			_, err = s.Check(t.Context(), *items[0].Export, n)
-			is.NoErr(err)
-			_, err = s.Check(t.Context(), *items[0].Export, -1)
-			is.NoErr(err)
+			is.Equal(string(must(read(t.Context(), link, 0, 5))(t)), "hello")
+			must(s.Check(t.Context(), *items[0].Export, n))(t)
+			must(s.Check(t.Context(), *items[0].Export, -1))(t)
 		}
 	}
 }
@@ -370,8 +364,7 @@ func TestFlush_WhileDownloadsEnd(t *testing.T) {
 		link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
 		wg.Go(func() {
 			for range 50 {
-				_, err := read(t.Context(), link, 0, 5)
-				is.NoErr(err)
+				must(read(t.Context(), link, 0, 5))(t)
 			}
 		})
 	}

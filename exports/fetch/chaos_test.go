@@ -230,13 +230,11 @@ func wantFaultless(t *testing.T, wantZip []byte, newOrigin func() *faultyOrigin,
 	t.Helper()
 	is := is.New(t)
 	o := newOrigin()
-	content := must(o.downloadFile())(t)
-	is.True(bytes.Equal(content, planFile()))
+	is.True(bytes.Equal(must(o.downloadFile())(t), planFile()))
 	check(o)
 
 	o = newOrigin()
-	archive := must(o.downloadZip())(t)
-	is.True(bytes.Equal(archive, wantZip))
+	is.True(bytes.Equal(must(o.downloadZip())(t), wantZip))
 	check(o)
 }
 
@@ -387,8 +385,7 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 			r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 			is.Equal(len(r.File), 3)
 			body := must(r.File[1].Open())(t)
-			got := must(io.ReadAll(body))(t)
-			is.True(bytes.Equal(got, content)) // all of it from one version
+			is.True(bytes.Equal(must(io.ReadAll(body))(t), content)) // all of it from one version
 			o.wantCuts(1)
 			o.wantStarts(starts...)
 		}

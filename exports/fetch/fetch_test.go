@@ -49,8 +49,7 @@ func TestOpener_Open(t *testing.T) {
 
 	is.Equal(request.RequestURI, "/a%2Fb%20%C3%BC%7B%7D?c=d%20e%3D[%C3%BC]%22%3C1%3E")
 	is.Equal(request.Header, http.Header{"User-Agent": {"canvasback"}, "Accept-Encoding": {"identity"}, "Cdn-Loop": {"canvasback"}})
-	_, err = c.read(t, baseURL)
-	is.NoErr(err)
+	must(c.read(t, baseURL))(t)
 	is.Equal(request.Header.Get("Cookie"), "") // there is no cookie jar
 	is.Equal(c.dials(), []string{host})        // the connection was reused
 }
@@ -265,8 +264,7 @@ func TestTLS_Open(t *testing.T) {
 		io.WriteString(w, r.Proto)
 	})
 	c := newClient(t, o)
-	content := must(c.read(t, baseURL))(t)
-	is.Equal(content, "HTTP/1.1")
+	is.Equal(must(c.read(t, baseURL))(t), "HTTP/1.1")
 
 	_, err := c.read(t, baseURL+"/down")
 	is.True(errors.Is(err, exports.ErrForbidden)) // redirect from https to http

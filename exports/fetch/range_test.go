@@ -70,8 +70,7 @@ func TestOpener_OpenRange(t *testing.T) {
 	// All responses were read to their end. On a busy machine net/http gives up a
 	// connection whose writer reports late.
 	is.True(len(c.dials()) < 10)
-	content := must(c.readRange(t, baseURL, testRange(len(testFile), 0)))(t)
-	is.Equal(content, "")
+	is.Equal(must(c.readRange(t, baseURL, testRange(len(testFile), 0)))(t), "")
 }
 
 func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
@@ -221,8 +220,7 @@ func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
 	is := is.New(t)
 	baseURL, host := startOrigin(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-	content := must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`}))(t)
-	is.Equal(content, "")
+	is.Equal(must(c.readRange(t, baseURL, exports.Part{Validator: `"1"`}))(t), "")
 	_, err := c.readRange(t, baseURL, exports.Part{Validator: `"2"`})
 	is.True(errors.Is(err, exports.ErrChanged))
 	_, err = c.readRange(t, baseURL, exports.Part{Validator: `"1"`, Size: 1, Offset: 1})
@@ -266,8 +264,7 @@ func TestOpener_OpenRangeReturnsBeforeRangeArrives(t *testing.T) {
 		body := must(c.OpenRange(t.Context(), parse(t, pipeURL), testRange(10, 26)))(t)
 		defer body.Close()
 		is.Equal(time.Since(start), time.Duration(0))
-		content := must(io.ReadAll(body))(t)
-		is.Equal(string(content), testFile[10:])
+		is.Equal(string(must(io.ReadAll(body))(t)), testFile[10:])
 	})
 }
 
@@ -489,8 +486,7 @@ func TestOpener_StatReusesConnection(t *testing.T) {
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host, other}})
 	for _, u := range []string{baseURL, redirecting} {
 		for range 10 {
-			_, err := c.Stat(t.Context(), parse(t, u))
-			is.NoErr(err)
+			must(c.Stat(t.Context(), parse(t, u)))(t)
 			time.Sleep(time.Millisecond)
 		}
 		is.True(len(c.dials()) <= 2)

@@ -41,8 +41,7 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 	})
 	file := must(c.Open(t.Context(), parse(t, baseURL)))(t)
 	defer file.Body.Close()
-	content := must(io.ReadAll(file.Body))(t)
-	is.Equal(string(content), testFile)
+	is.Equal(string(must(io.ReadAll(file.Body))(t)), testFile)
 	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
 	is.Equal(strings.Count(log.String(), "retrying fetch"), 3)
 	is.Equal(strings.Count(log.String(), "requestId=request-7"), 3)
@@ -178,8 +177,7 @@ func TestOpener_SignedFilesArePrivate(t *testing.T) {
 	is := is.New(t)
 	u := must(url.Parse("https://files.example/plan.pdf"))(t)
 	for _, options := range []fetch.Options{{}, {Sign: signWith(new(atomic.Int32))}} {
-		o := must(fetch.New(&options))(t)
-		is.Equal(o.IsPrivate(u), options.Sign != nil)
+		is.Equal(must(fetch.New(&options))(t).IsPrivate(u), options.Sign != nil)
 	}
 }
 
@@ -220,13 +218,11 @@ func TestOptions_SignResume(t *testing.T) {
 		writeFull(conn, `"1"`, 10)
 	})
 	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)})
-	content := must(c.read(t, baseURL))(t)
-	is.Equal(content, testFile)
+	is.Equal(must(c.read(t, baseURL))(t), testFile)
 	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
 	is.NoErr(err)
 	defer body.Close()
-	part := must(io.ReadAll(body))(t)
-	is.Equal(string(part), testFile[20:])
+	is.Equal(string(must(io.ReadAll(body))(t)), testFile[20:])
 	is.Equal(calls.Load(), int32(3))
 }
 

@@ -143,8 +143,7 @@ func TestOpener_OpenHonorsRetryAfter(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent")
 		})
 		start := time.Now()
-		_, err := c.read(t, pipeURL)
-		is.NoErr(err)
+		must(c.read(t, pipeURL))(t)
 		is.Equal(time.Since(start), time.Second)
 	})
 }

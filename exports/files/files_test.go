@@ -229,8 +229,7 @@ func TestOpener_EmbeddedFileHasValidator(t *testing.T) {
 	content := must(embedded.ReadFile("doc.go"))(t)
 	body, err := o.OpenRange(t.Context(), u, exports.Part{Validator: file.Validator, Size: file.Size, Offset: 100, Length: 50})
 	is.NoErr(err)
-	part := must(io.ReadAll(body))(t)
-	is.Equal(part, content[100:150])
+	is.Equal(must(io.ReadAll(body))(t), content[100:150])
 	_, err = o.OpenRange(t.Context(), u, exports.Part{Validator: "other", Size: file.Size, Length: 50})
 	is.True(errors.Is(err, exports.ErrChanged))
 }
@@ -400,8 +399,7 @@ func TestOpener_OpenRange(t *testing.T) {
 				for length := range len(fileContent) + 1 - offset {
 					body, err := o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(file, int64(offset), int64(length)))
 					is.NoErr(err)
-					content := must(io.ReadAll(body))(t)
-					is.Equal(string(content), fileContent[offset:offset+length])
+					is.Equal(string(must(io.ReadAll(body))(t)), fileContent[offset:offset+length])
 					is.NoErr(body.Close())
 				}
 			}
@@ -474,8 +472,7 @@ func TestOpener_OpenRangeOfChangedFile(t *testing.T) {
 			body := must(o.OpenRange(t.Context(), parse(t, fileURL), rangeOf(stat(t, o), 1, 9)))(t)
 			defer body.Close()
 			first := make([]byte, 3)
-			_, err := io.ReadFull(body, first)
-			is.NoErr(err)
+			must(io.ReadFull(body, first))(t)
 			is.Equal(string(first), fileContent[1:4])
 			is.NoErr(change(path))
 			rest, err := io.ReadAll(body)

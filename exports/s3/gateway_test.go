@@ -220,8 +220,7 @@ func TestGateway_OddKeys(t *testing.T) {
 		is.Equal(got, content)
 		is.Equal(file.Size, int64(len(content)))
 		is.Equal(file.Type, "application/pdf")
-		stat := must(opener.Stat(t.Context(), g.objectURL(key)))(t)
-		is.Equal(stat.Validator, file.Validator)
+		is.Equal(must(opener.Stat(t.Context(), g.objectURL(key)))(t).Validator, file.Validator)
 		_, got = openKey(t, opener, parse(t, g.url+"/"+g.bucket+(&url.URL{Path: "/" + key}).EscapedPath()))
 		is.Equal(got, content)
 		part, err := opener.OpenRange(t.Context(), g.objectURL(key), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 3, Length: 4})
@@ -294,8 +293,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 	// The version stays, in each way to open it.
 	file, content := openKey(t, opener, previous)
 	is.Equal(content, "first")
-	stat := must(opener.Stat(t.Context(), previous))(t)
-	is.Equal(stat.Validator, file.Validator)
+	is.Equal(must(opener.Stat(t.Context(), previous))(t).Validator, file.Validator)
 	part, err := opener.OpenRange(t.Context(), previous, exports.Part{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
 	is.NoErr(err)
 	is.Equal(read(t, part), "ir")
@@ -368,8 +366,7 @@ func TestGateway_Link(t *testing.T) {
 	got := must(zip.NewReader(linkReaderAt{t, link}, link.Size))(t)
 	is.Equal(len(got.File), len(want))
 	for _, f := range got.File {
-		body := must(f.Open())(t)
-		is.True(read(t, body) == want[f.Name])
+		is.True(read(t, must(f.Open())(t)) == want[f.Name])
 	}
 	is.NoErr(service.Flush(t.Context()))
 }
@@ -482,8 +479,7 @@ func TestGateway_LargeObject(t *testing.T) {
 	f := must(os.Create(filepath.Join(g.dir, "large")))(t)
 	defer f.Close()
 	is.NoErr(f.Truncate(size))
-	_, err := f.WriteAt([]byte("the end"), size-7)
-	is.NoErr(err)
+	must(f.WriteAt([]byte("the end"), size-7))(t)
 	is.NoErr(os.Chtimes(f.Name(), time.Time{}, time.Now().Add(-time.Minute)))
 	file := must(g.opener(t).Stat(t.Context(), g.objectURL("large")))(t)
 	is.Equal(file.Size, int64(size))

@@ -174,8 +174,7 @@ func TestNew_RejectsOptions(t *testing.T) {
 	valid := s3.Options{Buckets: []string{"plans"}, Credentials: static("a", "b")}
 	_, err := s3.New(nil)
 	is.True(err != nil)
-	_, err = s3.New(&valid)
-	is.NoErr(err)
+	must(s3.New(&valid))(t)
 	for field, change := range map[string]func(*s3.Options){
 		"Credentials":    func(o *s3.Options) { o.Credentials = nil },
 		"Buckets":        func(o *s3.Options) { o.Buckets = nil },

@@ -15,7 +15,12 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+
+	"example.com/canvasback/storage/testflag"
 )
+
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
 var (
 	errChanged = errors.New("changed")
@@ -110,8 +115,7 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 3*minBlock+5)
 	fact := f.confirm(f.process)
-	got, err := f.part(fact, minBlock+1, 100)
-	is.NoErr(err)
+	got := must(f.part(fact, minBlock+1, 100))(t)
 	is.True(bytes.Equal(got, f.file[minBlock+1:][:100]))
 	f.flush(f.process)
 	is.NoErr(f.other.Load(t.Context(), []Key{{1}}))
@@ -119,19 +123,18 @@ func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 
 	f.file[minBlock]++ // the same validator
 	for _, offset := range []int64{2 * minBlock, minBlock, minBlock + 50} {
-		got, err = f.part(known, offset, 10)
+		got, err := f.part(known, offset, 10)
 		is.True(errors.Is(err, errChanged))
 		is.Equal(len(got), 0)
 	}
 	is.Equal(f.store.records[Key{1}].Revision, int64(1)) // before the error is returned
-	_, err = f.part(fact, 0, 1)                          // this process has not read the difference
+	_, err := f.part(fact, 0, 1)                         // this process has not read the difference
 	is.True(errors.Is(err, errChanged))
 	next := f.confirm(f.process)
 	is.Equal(next.Revision(), int64(1))
 	_, err = f.process.Find(f.record())
 	is.True(errors.Is(err, errChanged)) // a plan of before
-	got, err = f.part(next, 0, int64(len(f.file)))
-	is.NoErr(err)
+	got = must(f.part(next, 0, int64(len(f.file))))(t)
 	is.True(bytes.Equal(got, f.file))
 }
 
@@ -139,11 +142,9 @@ func TestReader_ReturnsNoByteOfAnInvalidFact(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 3*usualBlock)
 	fact := f.confirm(f.process)
-	r, err := fact.Open(t.Context(), f.open, 0, int64(len(f.file)))
-	is.NoErr(err)
+	r := must(fact.Open(t.Context(), f.open, 0, int64(len(f.file))))(t)
 	defer r.Close()
-	_, err = io.ReadFull(r, make([]byte, usualBlock))
-	is.NoErr(err)
+	must(io.ReadFull(r, make([]byte, usualBlock)))(t)
 	fact.Invalidate() // by another response
 	n, err := r.Read(make([]byte, 1))
 	is.Equal(n, 0)
@@ -158,15 +159,13 @@ func TestReader_KeepsItsBufferWhileItHasBytes(t *testing.T) {
 	slices.Reverse(files[1].file)
 	var readers [2]*Reader
 	for i, f := range files {
-		r, err := f.confirm(f.process).Open(t.Context(), f.open, 0, int64(len(f.file)))
-		is.NoErr(err)
+		r := must(f.confirm(f.process).Open(t.Context(), f.open, 0, int64(len(f.file))))(t)
 		defer r.Close()
 		readers[i] = r
 	}
 	for offset, part := 0, make([]byte, minBlock/16); offset < 2*minBlock; offset += len(part) {
 		for i, r := range readers {
-			_, err := io.ReadFull(r, part)
-			is.NoErr(err)
+			must(io.ReadFull(r, part))(t)
 			is.True(bytes.Equal(part, files[i].file[offset:][:len(part)]))
 		}
 	}
@@ -179,13 +178,11 @@ func TestCache_FindComparesTheCRCOfThePlan(t *testing.T) {
 	find := func() (*Fact, error) {
 		return f.process.Find(Record{URL: Key{1}, Validator: "v", Size: 5, CRC32: &planned})
 	}
-	fact, err := find()
-	is.NoErr(err)
-	_, err = f.part(fact, 0, 5)
+	fact := must(find())(t)
+	_, err := f.part(fact, 0, 5)
 	is.True(errors.Is(err, errChanged))
 	f = newFactTest(t, 5)
-	_, err = f.part(f.confirm(f.process), 0, 5)
-	is.NoErr(err)
+	must(f.part(f.confirm(f.process), 0, 5))(t)
 	_, err = find()
 	is.True(errors.Is(err, errChanged))
 	is.Equal(f.confirm(f.process).Revision(), int64(1))
@@ -205,8 +202,7 @@ func TestCache_PlanHasALaterRevision(t *testing.T) {
 	f.confirm(f.process).SetCRC(7)
 	planned := f.record()
 	planned.Revision = 1
-	found, err := f.process.Find(planned)
-	is.NoErr(err)
+	found := must(f.process.Find(planned))(t)
 	is.Equal(found.Revision(), int64(1))
 	_, known := found.CRC()
 	is.True(!known)
@@ -231,8 +227,7 @@ func TestCache_ProcessesAddToEachOther(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 3*minBlock)
 	for i, c := range []*Cache{f.process, f.other, f.process} {
-		_, err := f.part(f.confirm(c), int64(i)*minBlock, minBlock)
-		is.NoErr(err)
+		must(f.part(f.confirm(c), int64(i)*minBlock, minBlock))(t)
 		f.flush(c)
 	}
 	is.Equal(*f.store.records[Key{1}].CRC32, crc32.ChecksumIEEE(f.file))
@@ -242,16 +237,14 @@ func TestCache_ProcessesAddToEachOther(t *testing.T) {
 	var facts []*Fact
 	for _, c := range []*Cache{f.process, f.other} {
 		fact := f.confirm(c)
-		_, err := f.part(fact, 0, minBlock)
-		is.NoErr(err)
+		must(f.part(fact, 0, minBlock))(t)
 		f.flush(c)
 		f.file[0]++
 		facts = append(facts, fact)
 	}
 	f.store.err = nil
 	for _, fact := range facts {
-		_, err := f.part(fact, 2*minBlock, minBlock)
-		is.NoErr(err)
+		must(f.part(fact, 2*minBlock, minBlock))(t)
 		f.flush(fact.cache)
 	}
 	is.Equal(f.store.records[Key{1}].Revision, int64(1))
@@ -262,16 +255,13 @@ func TestFact_ReadMissingReadsEachByteOnce(t *testing.T) {
 	f := newFactTest(t, 10*minBlock+5)
 	fact := f.confirm(f.process)
 	for _, block := range []int64{2, 3, 7} {
-		_, err := f.part(fact, block*minBlock, minBlock)
-		is.NoErr(err)
+		must(f.part(fact, block*minBlock, minBlock))(t)
 	}
 	f.read = 0
-	crc, err := fact.ReadMissing(t.Context(), f.open)
-	is.NoErr(err)
+	crc := must(fact.ReadMissing(t.Context(), f.open))(t)
 	is.Equal(crc, crc32.ChecksumIEEE(f.file))
 	is.Equal(f.read, int64(8+4)*minBlock+5-minBlock) // 8 blocks of which one is short, and 4 known neighbors
-	_, err = fact.ReadMissing(t.Context(), f.open)
-	is.NoErr(err)
+	must(fact.ReadMissing(t.Context(), f.open))(t)
 	is.Equal(f.read, int64(11)*minBlock+5) // nothing more
 	f.flush(f.process)
 	is.Equal(*f.store.records[Key{1}].CRC32, crc)
@@ -307,9 +297,7 @@ func TestFact_ReadMissingWhileTheLastBlockIsAdded(t *testing.T) {
 			}
 			added <- fact.add(0, crc)
 		}()
-		got, err := fact.ReadMissing(t.Context(), f.open)
-		is.NoErr(err)
-		is.Equal(got, crc)
+		is.Equal(must(fact.ReadMissing(t.Context(), f.open))(t), crc)
 		is.NoErr(<-added)
 	}
 }
@@ -325,8 +313,7 @@ func TestFact_ReadMissingDoesNotWaitForItself(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		start := time.Now()
-		_, err := fact.ReadMissing(t.Context(), f.open)
-		is.NoErr(err)
+		must(fact.ReadMissing(t.Context(), f.open))(t)
 		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
 	})
 }
@@ -342,8 +329,7 @@ func TestFact_ReadMissingDoesNotWaitForKnownBlocks(t *testing.T) {
 		time.Sleep(time.Minute)
 		is.NoErr(fact.add(0, crc))
 		start := time.Now()
-		_, err := fact.ReadMissing(t.Context(), f.open)
-		is.NoErr(err)
+		must(fact.ReadMissing(t.Context(), f.open))(t)
 		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
 	})
 }
@@ -378,9 +364,7 @@ func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
 				}()
 				synctest.Wait()
 				start := time.Now()
-				crc, err := fact.ReadMissing(t.Context(), f.open)
-				is.NoErr(err)
-				is.Equal(crc, crc32.ChecksumIEEE(f.file))
+				is.Equal(must(fact.ReadMissing(t.Context(), f.open))(t), crc32.ChecksumIEEE(f.file))
 				is.Equal(f.read > 0, c.reads)
 				is.True(time.Since(start) <= maxWait+activeTime) // of the simulated clock
 			})
@@ -434,16 +418,13 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 
 	f.store.err = errors.New("unavailable")
 	for range 2 { // it is retried when the file is read again
-		_, err := f.part(fact, 0, 1)
-		is.NoErr(err)
+		must(f.part(fact, 0, 1))(t)
 		is.Equal(writes(), 1)
 	}
 	f.store.err = nil
-	_, err := f.part(fact, 0, 1)
-	is.NoErr(err)
+	must(f.part(fact, 0, 1))(t)
 	is.Equal(writes(), 1)
-	_, err = f.part(fact, 0, 1)
-	is.NoErr(err)
+	must(f.part(fact, 0, 1))(t)
 	is.Equal(writes(), 0)
 
 	f.store.err = errPanic
@@ -452,11 +433,9 @@ func TestCache_WritesWhatIsNew(t *testing.T) {
 	is.Equal(writes(), 1)
 	f.store.err = nil
 
-	r, err := fact.Open(t.Context(), f.open, minBlock, minBlock)
-	is.NoErr(err)
+	r := must(fact.Open(t.Context(), f.open, minBlock, minBlock))(t)
 	fact.nextSave = time.Now().Add(-time.Second)
-	_, err = r.Read(make([]byte, 1))
-	is.NoErr(err)
+	must(r.Read(make([]byte, 1)))(t)
 	is.Equal(writes(), 1) // long before it is closed
 	is.NoErr(r.Close())
 }
@@ -491,8 +470,7 @@ func TestCache_BoundsMemory(t *testing.T) {
 	f.process.Confirm(Key{1}, "w", minBlock) // in place of the other version
 	is.Equal(f.process.cost, sum-1)
 	f.store.writes = 0
-	_, err = f.part(fact, minBlock, 1)
-	is.NoErr(err)
+	must(f.part(fact, minBlock, 1))(t)
 	f.flush(f.process)
 	is.Equal(f.store.writes, 0) // of the version before
 }

@@ -120,8 +120,7 @@ func TestArchive_TimesOutOfRange(t *testing.T) {
 		is.NoErr(z.AddBytes(e, nil))
 		is.NoErr(z.Close())
 		is.Equal(newArchive(t, []Entry{e}).Size(), int64(out.Len()))
-		r, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-		is.NoErr(err)
+		r := must(zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len())))(t)
 		is.Equal(len(r.File), 1)
 	}
 }

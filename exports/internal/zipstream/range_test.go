@@ -389,8 +389,7 @@ func TestArchive_WriteRangeLetsKernelCopy(t *testing.T) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "x")
 	is.NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
-	f, err := os.Open(path)
-	is.NoErr(err)
+	f := must(os.Open(path))(t)
 	defer f.Close()
 	archive := newArchive(t, []Entry{{Name: "x", Size: 100_000}})
 	w := &kernelWriter{Writer: io.Discard}

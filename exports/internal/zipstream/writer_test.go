@@ -24,6 +24,9 @@ import (
 	"example.com/canvasback/storage/testflag"
 )
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
 // file is an entry of a test archive.
 type file struct {
 	name     string
@@ -93,17 +96,14 @@ func TestWriter_ReadByArchiveZip(t *testing.T) {
 	is := is.New(t)
 	files := corpus()
 	archive := writeZip(t, files)
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
+	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 	is.Equal(len(r.File), len(files))
 	for i, f := range r.File {
 		is.Equal(f.Name, files[i].name)
 		is.Equal(f.Modified.UTC(), modified)
 		is.Equal(f.NonUTF8, false)
-		body, err := f.Open()
-		is.NoErr(err)
-		content, err := io.ReadAll(body)
-		is.NoErr(err) // the checksum matches too
+		body := must(f.Open())(t)
+		content := must(io.ReadAll(body))(t) // the checksum matches too
 		is.True(bytes.Equal(content, files[i].content))
 	}
 }
@@ -128,9 +128,7 @@ func TestWriter_EmptyArchive(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	archive := writeZip(t, nil)
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
-	is.Equal(len(r.File), 0)
+	is.Equal(len(must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t).File), 0)
 }
 
 func TestWriter_SingleEntryReadByAllReaders(t *testing.T) {
@@ -153,9 +151,7 @@ func TestWriter_ManyEntriesAreZip64(t *testing.T) {
 		files[i] = file{name: fmt.Sprintf("%d.txt", i), content: []byte{byte(i)}}
 	}
 	archive := writeZip(t, files)
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
-	is.Equal(len(r.File), count)
+	is.Equal(len(must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t).File), count)
 	ziptest.Read(t, archive, count, nil)
 }
 
@@ -217,19 +213,13 @@ func TestWriter_Over4GiB(t *testing.T) {
 	is.NoErr(file{"behind.txt", []byte("x"), false}.add(z))
 	is.NoErr(z.Close())
 
-	r, err := zip.NewReader(tail, tail.size)
-	is.NoErr(err)
+	r := must(zip.NewReader(tail, tail.size))(t)
 	is.Equal(len(r.File), 2)
 	is.Equal(r.File[0].UncompressedSize64, uint64(size))
 	is.True(r.File[0].CompressedSize64 > size)
-	offset, err := r.File[1].DataOffset()
-	is.NoErr(err)
-	is.True(offset > size)
-	body, err := r.File[1].Open()
-	is.NoErr(err)
-	content, err := io.ReadAll(body)
-	is.NoErr(err)
-	is.Equal(string(content), "x")
+	is.True(must(r.File[1].DataOffset())(t) > size)
+	body := must(r.File[1].Open())(t)
+	is.Equal(string(must(io.ReadAll(body))(t)), "x")
 }
 
 // Without zip64 sizes in the header, libarchive reads 4-byte sizes from the
@@ -253,11 +243,10 @@ func TestWriter_Over4GiBReadByAllReaders(t *testing.T) {
 	}
 	const size = 1<<32 + 10
 	path := filepath.Join(t.TempDir(), "archive.zip")
-	archive, err := os.Create(path)
-	is.NoErr(err)
+	archive := must(os.Create(path))(t)
 	out := &sparseWriter{file: archive}
 	z := NewWriter(out)
-	err = errors.Join(
+	err := errors.Join(
 		z.AddStream(Entry{Name: "large.bin", Modified: modified, Size: size}, zeros{}),
 		file{"behind.txt", []byte("x"), false}.add(z),
 		z.Close(),
@@ -385,8 +374,7 @@ func TestWriter_AddStoredLetsKernelCopy(t *testing.T) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "x")
 	is.NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
-	f, err := os.Open(path)
-	is.NoErr(err)
+	f := must(os.Open(path))(t)
 	defer f.Close()
 	w := &kernelWriter{Writer: io.Discard}
 	is.NoErr(NewWriter(w).AddStored(Entry{Name: "x", Size: 90_010}, bytes.NewReader(make([]byte, 10)), f))
