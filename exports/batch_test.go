@@ -16,14 +16,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/ziptest"
-	"example.com/canvasback/storage/memory"
 )
 
 func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
@@ -35,10 +33,7 @@ func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
 	upstream.serve("https://x.example/b/plan.pdf", large)
 	upstream.serve("https://x.example/empty", nil)
 	upstream.fail("https://x.example/gone", exports.ErrFailed)
-	upstream.handle("https://x.example/slow", func(ctx context.Context) (*exports.File, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
+	upstream.handle("https://x.example/slow", hang)
 	upstream.handle("https://x.example/cut", func(context.Context) (*exports.File, error) { // truncated within its prefix
 		return &exports.File{Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))), Size: 8}, nil
 	})
@@ -97,8 +92,7 @@ func TestBatch_FailsIfNoFileCanBeOpened(t *testing.T) {
 }
 
 func TestBatch_StopsAfterRepeatedTimeouts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		upstream, s := newUpstream(exports.Options{})
 		var tried atomic.Int64
 		var urls []string
@@ -106,8 +100,7 @@ func TestBatch_StopsAfterRepeatedTimeouts(t *testing.T) {
 			u := fmt.Sprintf("https://dead.example/%d", i)
 			upstream.handle(u, func(ctx context.Context) (*exports.File, error) {
 				tried.Add(1)
-				<-ctx.Done()
-				return nil, ctx.Err()
+				return hang(ctx)
 			})
 			urls = append(urls, u)
 		}
@@ -147,7 +140,7 @@ func TestBatch_SurvivesAPanicInConcurrency(t *testing.T) {
 	is := is.New(t)
 	upstream := &panickingConcurrency{fakeUpstream: newFakeUpstream()}
 	upstream.serve("https://x.example/", []byte("content"))
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{upstream}}))(t)
+	s := newService(upstream, exports.Options{})
 	_, skipped, err := downloadBatch(t, s, slices.Repeat(register(t, s, "https://x.example/"), 4))
 	is.NoErr(err)
 	is.Equal(len(skipped), 0)
@@ -170,17 +163,13 @@ func TestBatch_TruncatedFileBreaksArchive(t *testing.T) {
 }
 
 func TestBatch_EndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		upstream, s := newUpstream(exports.Options{})
 		urls := []string{"https://x.example/0"}
 		upstream.serve(urls[0], []byte("ok"))
 		for i := range 20 {
 			u := fmt.Sprintf("https://host-%d.example/", i)
-			upstream.handle(u, func(ctx context.Context) (*exports.File, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
+			upstream.handle(u, hang)
 			urls = append(urls, u)
 		}
 		items := must(s.FindBatch(t.Context(), exports.BatchOf(register(t, s, urls...)...)))(t)
@@ -194,8 +183,7 @@ func TestBatch_EndsWithItsContext(t *testing.T) {
 }
 
 func TestBatch_FlushesBeforeItWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		upstream, s := newUpstream(exports.Options{})
 		upstream.serve("https://x.example/fast", []byte("fast"))
 		upstream.handle("https://x.example/slow", func(context.Context) (*exports.File, error) {
@@ -219,7 +207,6 @@ func TestBatch_FlushesBeforeItWaits(t *testing.T) {
 
 func TestBatch_Size(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	upstream := newFakeUpstream()
 	var urls []string
 	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 65535 * 20, 65535*20 + 1, 3 << 20} {
@@ -247,23 +234,18 @@ func TestBatch_Size(t *testing.T) {
 		"more than 16 files":  {func(s []string) []string { return append(s[:8:8], s[:9]...) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // in real time, a busy machine may not open all files in time
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) { // in real time, a busy machine may not open all files in time
 				s := newService(upstream, exports.Options{})
 				batch := must(openBatch(t, s, c.pick(register(t, s, urls...))))(t)
 				var out bytes.Buffer
 				is.NoErr(batch.WriteZip(&out, nil))
 				is.NoErr(batch.Close())
-				if c.known {
-					is.Equal(batch.Size(), int64(out.Len()))
-				} else {
-					is.Equal(batch.Size(), int64(-1))
-				}
+				is.Equal(batch.Size(), map[bool]int64{true: int64(out.Len()), false: -1}[c.known])
 				readZip(t, out.Bytes())
 			})
 		})
 	}
-	is.True(upstream.open.Load() == 0)
+	is.New(t).Equal(upstream.open.Load(), int64(0))
 }
 
 // A file that changes after the size was announced breaks the archive.
@@ -280,8 +262,7 @@ func TestBatch_AnnouncedSizeIsKeptOrBroken(t *testing.T) {
 		"gone":                {func() (*exports.File, error) { return nil, exports.ErrFailed }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) {
 				upstream := newFakeUpstream()
 				s := newService(upstream, exports.Options{})
 				opened := 0
@@ -325,8 +306,7 @@ func TestBatch_DiscardedFileIsNotHeld(t *testing.T) {
 		"other content, unknown size": {-1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) {
 				upstream := newFakeUpstream()
 				s := newService(upstream, exports.Options{PrefetchBytes: 2 << 20})
 				content := make([]byte, size)
@@ -396,15 +376,13 @@ func TestBatch_NoticesContentThatDiffersFromFacts(t *testing.T) {
 	s := l.service(exports.Options{})
 	_, _, err := downloadBatch(t, s, l.sources)
 	is.NoErr(err)
-	liar := newFile(2<<20, 3)
-	liar.validator = newFile(2<<20, 2).validator
-	l.origin.set(fileURL(1), liar)
+	liar := l.lie(1, 3)
 	_, _, err = downloadBatch(t, s, l.sources)
 	is.True(err != nil)
 	archive, _, err := downloadBatch(t, s, l.sources)
 	is.NoErr(err)
 	_, contents := readZip(t, archive)
-	is.True(contents["3.bin"] == string(contentOf(liar)))
+	is.True(contents["2.bin"] == string(contentOf(liar)))
 }
 
 // localOpener opens a local file, whose Validator is its path, and no part of it.
@@ -423,7 +401,7 @@ func TestBatch_KnowsLocalFileWithoutRanges(t *testing.T) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "file")
 	is.NoErr(os.WriteFile(path, make([]byte, 2<<20), 0o600))
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{localOpener(path)}}))(t)
+	s := newService(localOpener(path), exports.Options{})
 	sources := register(t, s, "https://files.example/file")
 	for range 2 { // the second one knows the CRC
 		_, _, err := downloadBatch(t, s, sources)
@@ -457,8 +435,7 @@ func TestBatch_WaitsForSizes(t *testing.T) {
 		"slow host, nothing missing": {1, time.Second, 0, time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) {
 				upstream := newFakeUpstream()
 				var urls []string
 				for i := range c.files {

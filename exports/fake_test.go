@@ -14,8 +14,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
+	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
@@ -24,6 +26,12 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bubble runs a test on a simulated clock.
+func bubble(t *testing.T, test func(t *testing.T, is *is.I)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, is.New(t)) })
+}
 
 // fakeUpstream is an Opener whose files are set by tests.
 type fakeUpstream struct {
@@ -98,6 +106,12 @@ func (f *fakeUpstream) serveSized(rawURL string, content []byte, size int) {
 	})
 }
 
+// hang opens no file until its context ends.
+func hang(ctx context.Context) (*exports.File, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func (f *fakeUpstream) fail(rawURL string, err error) {
 	f.handle(rawURL, func(context.Context) (*exports.File, error) { return nil, err })
 }
@@ -105,9 +119,9 @@ func (f *fakeUpstream) fail(rawURL string, err error) {
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
-// newService returns a Service in memory over an upstream.
-func newService(upstream *fakeUpstream, options exports.Options) *exports.Service {
-	options.Openers = []exports.Opener{upstream}
+// newService returns a Service in memory over an Opener.
+func newService(opener exports.Opener, options exports.Options) *exports.Service {
+	options.Openers = []exports.Opener{opener}
 	s, err := exports.NewService(memory.New().Exports(), &options)
 	if err != nil {
 		panic(err)
@@ -257,9 +271,8 @@ type fakeOrigin struct {
 	responses int // with unstable validators
 	alternate int // number of unstable validators; unlimited if 0
 
-	stats, opens, ranges atomic.Int64
-	bytes                atomic.Int64
-	onRead               func(url string, offset int64) // before each Read; may be nil
+	bytes  atomic.Int64
+	onRead func(url string, offset int64) // before each Read; may be nil
 }
 
 var _ exports.RangeOpener = (*fakeOrigin)(nil)
@@ -299,24 +312,22 @@ func (o *fakeOrigin) get(url string) (fakeFile, error) {
 func (o *fakeOrigin) Serves(*url.URL) bool   { return true }
 func (o *fakeOrigin) Check(u *url.URL) error { return nil }
 
-func (o *fakeOrigin) wait(ctx context.Context) error {
-	if o.delay == 0 {
-		return ctx.Err()
+// answer returns a file after the delay.
+func (o *fakeOrigin) answer(ctx context.Context, u *url.URL) (fakeFile, error) {
+	if o.delay > 0 {
+		select {
+		case <-time.After(o.delay):
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case <-time.After(o.delay):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if ctx.Err() != nil {
+		return fakeFile{}, ctx.Err()
 	}
+	return o.get(u.String())
 }
 
 func (o *fakeOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
-	o.opens.Add(1)
-	if err := o.wait(ctx); err != nil {
-		return nil, err
-	}
-	f, err := o.get(u.String())
+	f, err := o.answer(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -330,11 +341,7 @@ func describe(f fakeFile) *exports.File {
 }
 
 func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
-	o.stats.Add(1)
-	if err := o.wait(ctx); err != nil {
-		return nil, err
-	}
-	f, err := o.get(u.String())
+	f, err := o.answer(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -342,11 +349,7 @@ func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error
 }
 
 func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
-	o.ranges.Add(1)
-	if err := o.wait(ctx); err != nil {
-		return nil, err
-	}
-	f, err := o.get(u.String())
+	f, err := o.answer(ctx, u)
 	switch {
 	case err != nil:
 		return nil, err
@@ -455,13 +458,21 @@ func writePart(ctx context.Context, link *exports.Link, w io.Writer, offset, len
 }
 
 // read returns a part of a link in its present state.
-func read(ctx context.Context, link *exports.Link, offset, length int64) ([]byte, error) {
+func read(t *testing.T, link *exports.Link, offset, length int64) ([]byte, error) {
+	t.Helper()
 	var out bytes.Buffer
-	err := writePart(ctx, link, &out, offset, length)
+	err := discard(t, link, &out, offset, length)
 	if err == nil && int64(out.Len()) != length {
 		err = fmt.Errorf("%d of %d bytes", out.Len(), length)
 	}
 	return out.Bytes(), err
+}
+
+// readError returns the error of read.
+func readError(t *testing.T, link *exports.Link, offset, length int64) error {
+	t.Helper()
+	_, err := read(t, link, offset, length)
+	return err
 }
 
 // readCurrent returns the complete content of a link, and the link as it was delivered.

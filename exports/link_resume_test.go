@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -73,8 +72,7 @@ func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
 // TestLink_ReadsMissingFilesLast requests the rest of a link, and nothing is known of what
 // is before it.
 func TestLink_ReadsMissingFilesLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l, _, link := newLink(t, newFiles(12, 3<<20)...)
 		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
 		start := link.Size * 2 / 5 // within a file
@@ -86,8 +84,7 @@ func TestLink_ReadsMissingFilesLast(t *testing.T) {
 }
 
 func TestLink_ReadsMissingFilesInParallel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l, _, link := newLink(t, newFiles(8, 1<<20)...)
 		l.origin.delay = time.Second
 		start := time.Now()
@@ -99,8 +96,7 @@ func TestLink_ReadsMissingFilesInParallel(t *testing.T) {
 // TestLink_LeavesMissingFilesToOtherRanges requests the central directory, which needs all
 // CRCs, a moment before the rest.
 func TestLink_LeavesMissingFilesToOtherRanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		const size = 1 << 20
 		l, _, link := newLink(t, newFiles(2, size)...)
 		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
@@ -177,8 +173,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l := newLinkTest(t, newFiles(100, 10_000)...)
 		l.origin.delay = 50 * time.Millisecond
 		s := l.service(exports.Options{})

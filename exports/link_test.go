@@ -87,7 +87,7 @@ func (l *linkTest) find(s *exports.Service, token string) *exports.Link {
 }
 
 func (l *linkTest) readAll(link *exports.Link) []byte {
-	return must(read(l.t.Context(), link, 0, link.Size))(l.t)
+	return must(read(l.t, link, 0, link.Size))(l.t)
 }
 
 // renew delivers a link with another plan than before. It returns the link with that
@@ -156,7 +156,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 		if r.IntN(2) == 0 {
 			length = min(length, 2000)
 		}
-		got := must(read(t.Context(), found, offset, length))(t)
+		got := must(read(t, found, offset, length))(t)
 		is.True(bytes.Equal(got, want[offset:offset+length]))
 	}
 }
@@ -171,7 +171,7 @@ func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
 	is.Equal(link.Type, "application/pdf")
 	want := contentOf(newFile(3_000_000, 7))
 	is.True(bytes.Equal(l.readAll(link), want))
-	got := must(read(t.Context(), l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))(t)
+	got := must(read(t, l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))(t)
 	is.True(bytes.Equal(got, want[1_234_567:][:99]))
 }
 
@@ -182,21 +182,18 @@ func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
 	link := l.create(s)
 
 	l.origin.set(fileURL(1), newFile(3<<20, 3))
-	_, err := read(t.Context(), link, 3<<20, 100) // begins in the changed file
-	is.Equal(err, errRenewed)
+	is.Equal(readError(t, link, 3<<20, 100), errRenewed) // begins in the changed file
 	token, link := link.Token, l.find(s, link.Token)
 
 	l.origin.set(fileURL(1), newFile(4<<20, 3))
-	_, err = read(t.Context(), link, 0, link.Size) // begins before it
-	is.True(errors.Is(err, exports.ErrChanged))
+	is.True(errors.Is(readError(t, link, 0, link.Size), exports.ErrChanged)) // begins before it
 	renewed, body := l.renew(l.find(other, token))
 	_, contents := readZip(t, body)
 	is.True(contents["3.bin"] == string(contentOf(newFile(4<<20, 3))))
 	is.Equal(l.find(s, token).ETag, renewed.ETag)
 
 	l.origin.remove(fileURL(1))
-	_, err = read(t.Context(), renewed, 0, renewed.Size)
-	is.True(errors.Is(err, exports.ErrGone))
+	is.True(errors.Is(readError(t, renewed, 0, renewed.Size), exports.ErrGone))
 	_, body = l.renew(l.find(s, token))
 	names, _ := readZip(t, body)
 	is.Equal(names, []string{"1.bin", "manifest.json"})
@@ -204,8 +201,7 @@ func TestLink_ChangedFileGetsNewPlan(t *testing.T) {
 
 // TestLink_IsTheSameAfterAFailover loses a version of a link, which recurs with another plan.
 func TestLink_IsTheSameAfterAFailover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l := newLinkTest(t, newFile(1000, 1))
 		primary, standby := l.store, memory.New().Exports().(linkStore)
 		current := &struct{ linkStore }{primary}
@@ -235,32 +231,15 @@ func TestLink_FailingUpstreamKeepsPlan(t *testing.T) {
 	broken := newFile(2<<20, 2)
 	broken.err = exports.ErrTimeout
 	l.origin.set(fileURL(1), broken)
-	_, err := read(t.Context(), link, 3<<20, 100)
-	is.True(errors.Is(err, exports.ErrTimeout))
-	_, err = read(t.Context(), link, 0, link.Size)
-	is.True(errors.Is(err, exports.ErrTimeout))
+	is.True(errors.Is(readError(t, link, 3<<20, 100), exports.ErrTimeout))
+	is.True(errors.Is(readError(t, link, 0, link.Size), exports.ErrTimeout))
 	is.Equal(l.find(s, link.Token).ETag, link.ETag)
 	l.origin.set(fileURL(0), newFile(1<<20, 3)) // the other file is still out of reach
-	_, err = read(t.Context(), link, 0, 100)
-	is.True(errors.Is(err, exports.ErrTimeout))
+	is.True(errors.Is(readError(t, link, 0, 100), exports.ErrTimeout))
 	is.Equal(l.find(s, link.Token).ETag, link.ETag)
 	l.origin.set(fileURL(0), newFile(2<<20, 1))
 	l.origin.set(fileURL(1), newFile(2<<20, 2))
 	l.readAll(l.find(s, link.Token))
-}
-
-func TestLink_LyingValidatorIsNoticed(t *testing.T) {
-	is := is.New(t)
-	l, s, link := newLink(t, newFile(2<<20, 1), newFile(2<<20, 2))
-	l.readAll(link)
-	is.NoErr(s.Flush(t.Context()))
-	liar := newFile(2<<20, 3)
-	liar.validator, liar.name = newFile(2<<20, 2).validator, "2.bin"
-	l.origin.set(fileURL(1), liar)
-	other := l.service(exports.Options{})
-	_, err := read(t.Context(), l.find(other, link.Token), 0, link.Size)
-	is.True(errors.Is(err, exports.ErrChanged))
-	l.renew(l.find(s, link.Token))
 }
 
 func TestLink_ValidatorThatStoresCannotHoldIsNone(t *testing.T) {
@@ -302,8 +281,7 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 // TestLink_RenewalCountsAsARequest ends requests for old links. Their plans are made
 // nevertheless, before the requests end.
 func TestLink_RenewalCountsAsARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l, s, link := newLink(t, fakeFile{})
 		l.origin.set(fileURL(0), newFile(100, 1))
 		l.origin.delay = 10 * time.Second
@@ -422,8 +400,7 @@ func TestLink_IsBounded(t *testing.T) {
 	}
 	<-begun
 	<-begun
-	_, err := read(t.Context(), link, 0, 10)
-	is.True(errors.As(err, &limited))
+	is.True(errors.As(readError(t, link, 0, 10), &limited))
 	is.Equal(limited.RetryAfter, time.Second)
 	go func() { // further writes
 		for range begun {
@@ -434,11 +411,10 @@ func TestLink_IsBounded(t *testing.T) {
 	close(begun)
 	for range 3 {
 		is.NoErr(s.Flush(t.Context()))
-		must(read(t.Context(), l.find(s, link.Token), 0, half))(t)
+		must(read(t, l.find(s, link.Token), 0, half))(t)
 	}
 	is.NoErr(s.Flush(t.Context()))
-	_, err = read(t.Context(), l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1)
-	is.True(errors.As(err, &limited))
+	is.True(errors.As(readError(t, l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1), &limited))
 	is.True(limited.RetryAfter > time.Hour)
 }
 
@@ -460,32 +436,22 @@ func TestLink_IsBoundedOnAFullDisk(t *testing.T) {
 	l := newLinkTest(t, newFile(1000, 1))
 	store := fullStore{l.store, new(atomic.Bool)}
 	l.store = store
-	s := l.service(exports.Options{LinkServed: 3})
-	link := l.create(s)
+	link := l.create(l.service(exports.Options{LinkServed: 3}))
 	half := (link.Size + 1) / 2
-	store.full.Store(true)
-	for range 4 {
-		_, err := read(t.Context(), l.find(s, link.Token), 0, half)
-		is.NoErr(err)
+	readHalf := func(s *exports.Service, full bool) error {
+		store.full.Store(full)
+		err := readError(t, l.find(s, link.Token), 0, half)
 		is.NoErr(s.Flush(t.Context()))
+		return err
 	}
-	store.full.Store(false)
-	_, err := read(t.Context(), l.find(s, link.Token), 0, half)
-	is.NoErr(err)
-	is.NoErr(s.Flush(t.Context()))
-	store.full.Store(true)
-	_, err = read(t.Context(), l.find(s, link.Token), 0, half)
-	is.NoErr(err)
+	s := l.service(exports.Options{LinkServed: 3})
+	for _, full := range []bool{true, true, true, true, false, true} {
+		is.NoErr(readHalf(s, full))
+	}
 	limited := new(exports.LinkLimitError)
-	_, err = read(t.Context(), l.find(s, link.Token), 0, half)
-	is.True(errors.As(err, &limited))
-
-	other := l.service(exports.Options{LinkServed: 3}) // another process knows what was saved
-	_, err = read(t.Context(), l.find(other, link.Token), 0, half)
-	is.NoErr(err)
-	is.NoErr(other.Flush(t.Context()))
-	_, err = read(t.Context(), l.find(other, link.Token), 0, half)
-	is.True(errors.As(err, &limited))
+	is.True(errors.As(readHalf(s, true), &limited))
+	is.True(errors.As(readHalf(s, false), &limited)) // saves the rest
+	is.True(errors.As(readHalf(l.service(exports.Options{LinkServed: 3}), true), &limited))
 }
 
 // slowServed is a store whose responses to AddServed arrive late.
@@ -512,15 +478,15 @@ func TestLink_IsResumedDuringAWriteOfItsUsage(t *testing.T) {
 	defer close(store.goOn) // also if the test fails
 	link := l.create(s)
 	most := link.Size * 3 / 5
-	must(read(t.Context(), link, 0, most))(t)
+	must(read(t, link, 0, most))(t)
 	<-store.added
-	_, err := read(t.Context(), l.find(s, link.Token), most, link.Size-most)
+	_, err := read(t, l.find(s, link.Token), most, link.Size-most)
 	limited := new(exports.LinkLimitError)
 	is.True(errors.As(err, &limited))
 	is.Equal(limited.RetryAfter, time.Second)
 	store.goOn <- true
 	is.NoErr(s.Flush(t.Context()))
-	must(read(t.Context(), l.find(s, link.Token), most, link.Size-most))(t)
+	must(read(t, l.find(s, link.Token), most, link.Size-most))(t)
 }
 
 func TestLink_BoundsTheRenewedPlan(t *testing.T) {

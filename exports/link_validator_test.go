@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -35,11 +34,11 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 		l := newLinkTest(t, newFile(size, 1))
 		s := l.service(exports.Options{})
 		link := single(t, s, l.sources[0])
-		_, err := read(t.Context(), link, size/2, 10) // makes the block known
+		_, err := read(t, link, size/2, 10) // makes the block known
 		is.NoErr(err)
 		l.lie(0, 2)
 		for _, offset := range []int64{size/2 - 10, size / 2, size/2 + 20} {
-			got, err := read(t.Context(), link, offset, 5)
+			got, err := read(t, link, offset, 5)
 			is.Equal(err, errRenewed)
 			is.Equal(len(got), 0)
 		}
@@ -57,8 +56,7 @@ func TestLink_InvalidFactOutdatesPlansOfAllProcesses(t *testing.T) {
 			is.NoErr(service.Flush(t.Context()))
 		}
 		changed := l.lie(i, 3)
-		_, err := read(t.Context(), l.find(s, link.Token), 0, link.Size)
-		is.True(isLost(err))
+		is.True(isLost(readError(t, l.find(s, link.Token), 0, link.Size)))
 		renewed, _, err := readCurrent(t.Context(), l.find(s, link.Token))
 		is.NoErr(err)
 		is.True(renewed.ETag != link.ETag)
@@ -67,8 +65,7 @@ func TestLink_InvalidFactOutdatesPlansOfAllProcesses(t *testing.T) {
 		_, contents := readZip(t, l.readAll(found))
 		is.True(contents[fmt.Sprintf("%d.bin", i+1)] == string(contentOf(changed)))
 
-		_, err = read(t.Context(), l.find(s, second.Token), 0, second.Size) // never mixed with what it was
-		is.True(isLost(err))
+		is.True(isLost(readError(t, l.find(s, second.Token), 0, second.Size))) // never mixed with what it was
 	}
 }
 
@@ -80,8 +77,7 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 	clock := time.Now()
 	s := l.service(exports.Options{Now: func() time.Time { return clock }})
 	link := l.create(s)
-	_, err := read(t.Context(), link, 0, link.Size)
-	is.True(isLost(err))
+	is.True(isLost(readError(t, link, 0, link.Size)))
 	found, _ := l.renew(l.find(s, link.Token))
 	is.True(!found.Resumable())
 	unstable.unstable = false
@@ -94,7 +90,7 @@ func TestLink_UnstableValidatorIsNone(t *testing.T) {
 func TestLink_SmallRangesReadTheirBlocks(t *testing.T) {
 	l, _, link := newLink(t, newFile(256<<10, 1))
 	for i := range int64(10) {
-		must(read(t.Context(), link, 10_000+i*20_000, 1))(t)
+		must(read(t, link, 10_000+i*20_000, 1))(t)
 	}
 	if read := l.origin.bytes.Load(); read > 256<<10+10*128<<10 {
 		t.Errorf("%d bytes were read for 10", read)
@@ -118,8 +114,7 @@ func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 }
 
 func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		l := newLinkTest(t, newFile(256<<10, 1), newFile(256<<10, 2))
 		first := l.service(exports.Options{})
 		want := l.readAll(l.create(first))
@@ -130,7 +125,7 @@ func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 		token := l.create(s).Token
 		link := l.find(s, token)
 		for _, offset := range []int64{0, 10, 100_000, 256 << 10, 256<<10 + 100_000, link.Size - 300} {
-			is.True(bytes.Equal(must(read(t.Context(), link, offset, 200))(t), want[offset:][:200]))
+			is.True(bytes.Equal(must(read(t, link, offset, 200))(t), want[offset:][:200]))
 			l.forgetFacts()
 			link = l.find(l.service(exports.Options{OpenTimeout: time.Second}), token)
 		}
@@ -172,13 +167,12 @@ func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
 	l := newLinkTest(t, newFile(8<<20, 1))
 	s, other := l.service(exports.Options{}), l.service(exports.Options{})
 	link := l.create(s)
-	must(read(t.Context(), l.find(other, link.Token), 0, 100))(t)
+	must(read(t, l.find(other, link.Token), 0, 100))(t)
 	is.NoErr(other.Flush(t.Context())) // writes at the same time may lose a part
-	must(read(t.Context(), link, 4_000_000, 1000))(t)
+	must(read(t, link, 4_000_000, 1000))(t)
 	is.NoErr(s.Flush(t.Context()))
 	l.lie(0, 2)
-	_, err := read(t.Context(), l.find(other, link.Token), 4_000_000, 1000)
-	is.True(isLost(err))
+	is.True(isLost(readError(t, l.find(other, link.Token), 4_000_000, 1000)))
 }
 
 // TestLink_ComparesBothNeighbors reads the end of a file, and then all before it.
@@ -187,10 +181,9 @@ func TestLink_ComparesBothNeighbors(t *testing.T) {
 	l := newLinkTest(t, newFile(4<<20, 1))
 	s := l.service(exports.Options{})
 	link := single(t, s, l.sources[0])
-	must(read(t.Context(), link, 2<<20, 2<<20))(t)
+	must(read(t, link, 2<<20, 2<<20))(t)
 	l.lie(0, 2)
-	_, err := read(t.Context(), link, 0, 2<<20)
-	is.True(isLost(err))
+	is.True(isLost(readError(t, link, 0, 2<<20)))
 }
 
 // TestLink_AlternatingValidatorIsNone has an upstream of two servers that disagree.
@@ -215,11 +208,9 @@ func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 		l, _, link := newLink(t, append(newFiles(count, 0), newFile(1000, 99))...)
 		l.readAll(link)
 		l.origin.set(fileURL(count-1), newFile(500, 7))
-		_, err := read(t.Context(), link, 0, link.Size)
-		is.True(isLost(err))
+		is.True(isLost(readError(t, link, 0, link.Size)))
 		l.origin.remove(fileURL(count - 1))
-		_, err = read(t.Context(), link, 0, link.Size)
-		is.True(isLost(err))
+		is.True(isLost(readError(t, link, 0, link.Size)))
 	}
 }
 
@@ -231,14 +222,12 @@ func TestLink_LostFileEndsReadsForCRCs(t *testing.T) {
 	l, _, link := newLink(t, newFiles(count, size)...)
 	l.origin.remove(fileURL(4))
 	before := l.origin.bytes.Load()
-	_, err := read(t.Context(), link, link.Size-count*60, count*60)
-	is.True(isLost(err))
+	is.True(isLost(readError(t, link, link.Size-count*60, count*60)))
 	is.True(l.origin.bytes.Load()-before < count*size*3/4)
 }
 
 func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		_, _, link := newLink(t, newFile(32<<20, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -251,7 +240,7 @@ func TestLink_SlowReaderDelaysNoOther(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		start := time.Now()
-		must(read(t.Context(), link, link.Size-100, 100))(t)
+		must(read(t, link, link.Size-100, 100))(t)
 		is.True(time.Since(start) < 100*time.Millisecond)
 		cancel()
 		<-done

@@ -33,8 +33,7 @@ func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, fileName st
 }
 
 func TestService_PublicURL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		store := &fakeObjectStore{fakeUpstream: newFakeUpstream()}
 		s := must(exports.NewService(memory.New().Exports(), &exports.Options{
 			Openers: []exports.Opener{store, newFakeUpstream()}, OpenTimeout: 10 * time.Millisecond,
@@ -78,6 +77,20 @@ func TestService_PublicURL(t *testing.T) {
 type privateOrigin struct{ *fakeOrigin }
 
 func (privateOrigin) IsPrivate(*url.URL) bool { return true }
+
+// newPrivate returns an origin with the private file https://files.example/7, and a Service
+// over it.
+func newPrivate(options exports.Options) (privateOrigin, *exports.Service) {
+	origin := privateOrigin{newFakeOrigin()}
+	origin.set("https://files.example/7", newFile(100, 1))
+	return origin, newService(origin, options)
+}
+
+// share returns the shared link to the file of a source.
+func share(t *testing.T, s *exports.Service, source string) *exports.Link {
+	t.Helper()
+	return must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))(t)
+}
 
 func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	t.Parallel()
@@ -133,57 +146,49 @@ func TestService_PublicURLOfPrivateFile(t *testing.T) {
 	is.True(url(1, 1) != given) // which is now a link of the other tenant
 
 	// Without links there is no URL.
-	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))(t)
+	openers := []exports.Opener{privateOrigin{l.origin}}
+	s = must(exports.NewService(struct{ exports.Store }{l.store}, &exports.Options{Openers: openers}))(t)
 	_, err = s.PublicURL(t.Context(), items[0], owned(1))
 	is.True(errors.Is(err, exports.ErrFailed))
 }
 
 // forgetfulStore finds no links. It wraps the sentinel.
-type forgetfulStore struct{ exports.LinkStore }
+type forgetfulStore struct{ linkStore }
 
 func (forgetfulStore) FindLink(context.Context, exports.Digest, bool) (exports.StoredLink, error) {
 	return exports.StoredLink{}, fmt.Errorf("store: %w", exports.ErrLinkNotFound)
 }
 
 func TestShareLink_ReplacesADeletedLink(t *testing.T) {
-	origin := privateOrigin{newFakeOrigin()}
-	origin.set("https://files.example/7", newFile(100, 1))
-	db := memory.New().Exports()
-	s := must(exports.NewService(struct {
-		exports.Store
-		exports.LinkStore
-	}{db, forgetfulStore{db.(exports.LinkStore)}}, &exports.Options{Openers: []exports.Opener{origin}}))(t)
+	origin, _ := newPrivate(exports.Options{})
+	store := forgetfulStore{memory.New().Exports().(linkStore)}
+	s := must(exports.NewService(store, &exports.Options{Openers: []exports.Opener{origin}}))(t)
 	put(t, s, "source", "https://files.example/7")
-	item := must(s.FindItem(t.Context(), exports.BatchOf("source")[0]))(t)
 	for range 2 {
-		must(s.ShareLink(t.Context(), item, exports.Digest{}, ""))(t)
+		share(t, s, "source")
 	}
 }
 
 // heldInsertStore inserts links when held is closed.
 type heldInsertStore struct {
-	exports.LinkStore
+	linkStore
 	held chan struct{}
 }
 
 func (s heldInsertStore) InsertLink(ctx context.Context, link exports.StoredLink, limits exports.LinkLimits) error {
 	<-s.held
-	return s.LinkStore.InsertLink(ctx, link, limits)
+	return s.linkStore.InsertLink(ctx, link, limits)
 }
 
 // TestShareLink_LimitOfAnotherClient has a client with too many links, which asks for a link
 // to the same file at the same time.
 func TestShareLink_LimitOfAnotherClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		origin := privateOrigin{newFakeOrigin()}
-		db := memory.New().Exports()
-		held := heldInsertStore{db.(exports.LinkStore), make(chan struct{})}
-		share := func(store exports.LinkStore) func(source, client string) error {
-			s := must(exports.NewService(struct {
-				exports.Store
-				exports.LinkStore
-			}{db, store}, &exports.Options{Openers: []exports.Opener{origin}, LinksPerKey: 10}))(t)
+		db := memory.New().Exports().(linkStore)
+		held := heldInsertStore{db, make(chan struct{})}
+		share := func(store exports.Store) func(source, client string) error {
+			s := must(exports.NewService(store, &exports.Options{Openers: []exports.Opener{origin}, LinksPerKey: 10}))(t)
 			return func(source, client string) error {
 				origin.set("https://files.example/"+source, newFile(100, 1))
 				put(t, s, source, "https://files.example/"+source)
@@ -192,7 +197,7 @@ func TestShareLink_LimitOfAnotherClient(t *testing.T) {
 				return err
 			}
 		}
-		is.NoErr(share(db.(exports.LinkStore))("1", "full"))
+		is.NoErr(share(db)("1", "full"))
 		shareHeld := share(held)
 		errs := make([]error, 2)
 		for i, client := range []string{"full", "other"} {
@@ -210,12 +215,9 @@ func TestShareLink_LimitOfAnotherClient(t *testing.T) {
 // the key of that source has no key.
 func TestShareLink_KeepsTheSource(t *testing.T) {
 	is := is.New(t)
-	origin := privateOrigin{newFakeOrigin()}
-	origin.set("https://files.example/7", newFile(100, 1))
 	const source = "https://cad.example/open?id=7&signature=abc"
 	var asked []string
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
-		Openers: []exports.Opener{origin},
+	origin, s := newPrivate(exports.Options{
 		SourceKey: func(source string) string { // the id of a drawing
 			return must(url.Parse(source))(t).Query().Get("id")
 		},
@@ -223,8 +225,8 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 			asked = append(asked, r.Source)
 			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
 		},
-	}))(t)
-	link := must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))(t)
+	})
+	link := share(t, s, source)
 	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
 	_, _, err := readCurrent(t.Context(), link)
 	is.NoErr(err)
@@ -235,24 +237,22 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 // its link was renewed.
 func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	is := is.New(t)
-	origin := privateOrigin{newFakeOrigin()}
+	origin, s := newPrivate(exports.Options{})
 	a, b := newFile(100, 1), newFile(100, 2)
 	origin.set("https://files.example/a", a)
 	origin.set("https://files.example/b", b)
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))(t)
-	share := func(u string) *exports.Link {
+	shareNow := func(u string) *exports.Link {
 		put(t, s, "s", u)
-		item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))(t)
-		return must(s.ShareLink(t.Context(), item, exports.Digest{}, ""))(t)
+		return share(t, s, "s")
 	}
-	first := share("https://files.example/a")
-	share("https://files.example/b")
+	first := shareNow("https://files.example/a")
+	shareNow("https://files.example/b")
 	origin.remove("https://files.example/a")
 	_, body, err := readCurrent(t.Context(), first) // renewed: is b now
 	is.NoErr(err)
 	is.Equal(body, contentOf(b))
 	origin.set("https://files.example/a", a)
-	again := share("https://files.example/a")
+	again := shareNow("https://files.example/a")
 	_, body, err = readCurrent(t.Context(), again)
 	is.NoErr(err)
 	is.Equal(body, contentOf(a))
@@ -262,8 +262,7 @@ func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 // an earlier configuration, can know.
 func TestService_OtherSchemesArePrivate(t *testing.T) {
 	is := is.New(t)
-	opener := blobs{rows: map[string][]byte{"17": []byte("a plan")}}
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
+	s := newService(blobs{rows: map[string][]byte{"17": []byte("a plan")}}, exports.Options{})
 	registration := exports.Registration{SourceURL: "s", ExportedURL: "blob://database/17"}
 	_, _, err := s.Register(t.Context(), registration)
 	is.NoErr(err)
@@ -286,25 +285,19 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 // link is renewed by that source.
 func TestShareLink_OfAnotherSignature(t *testing.T) {
 	is := is.New(t)
-	origin := privateOrigin{newFakeOrigin()}
-	origin.set("https://files.example/7", newFile(100, 1))
 	valid := "?signature=first"
-	s := must(exports.NewService(memory.New().Exports(), &exports.Options{
-		Openers:   []exports.Opener{origin},
-		SourceKey: func(source string) string { path, _, _ := strings.Cut(source, "?"); return path },
+	origin, s := newPrivate(exports.Options{
+		SourceKey: withoutQuery,
 		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			if !strings.HasSuffix(r.Source, valid) {
 				return exports.Resolution{}, exports.ErrNotFound
 			}
 			return exports.Resolution{ExportedURL: "https://files.example/7"}, nil
 		},
-	}))(t)
-	share := func(source string) *exports.Link {
-		return must(s.ShareLink(t.Context(), resolve(t.Context(), s, source), exports.Digest{}, ""))(t)
-	}
-	share("https://cad.example/7?signature=first")
+	})
+	share(t, s, "https://cad.example/7?signature=first")
 	valid = "?signature=second" // the first has expired
-	link := share("https://cad.example/7?signature=second")
+	link := share(t, s, "https://cad.example/7?signature=second")
 	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
 	_, _, err := readCurrent(t.Context(), link)
 	is.NoErr(err)

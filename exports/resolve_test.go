@@ -62,37 +62,30 @@ func TestResolve_IsUsedLikeARegisteredExport(t *testing.T) {
 }
 
 func TestResolve_Failures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		s := newResolving(newFakeUpstream(), func(ctx context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			switch r.Source {
-			case "soon":
-				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 30 * time.Second}
-			case "later":
-				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 99 * time.Hour}
-			case "some time":
-				return exports.Resolution{}, fmt.Errorf("queued: %w", &exports.NotReadyError{})
 			case "slow":
 				<-ctx.Done()
 				return exports.Resolution{}, ctx.Err()
 			case "stuck":
 				time.Sleep(time.Minute) // in spite of ctx
-			case "invalid":
-				return exports.Resolution{}, fmt.Errorf("of another service: %w", exports.ErrInvalid)
-			case "unavailable":
-				return exports.Resolution{}, fmt.Errorf("of another service: %w", exports.ErrUnavailable)
 			case "forbidden":
 				return exports.Resolution{ExportedURL: "https://forbidden.example/"}, nil
 			case "malformed":
 				return exports.Resolution{ExportedURL: "x", Register: true}, nil
 			case "panic":
 				panic("of the application")
-			case "broken":
-				return exports.Resolution{}, errors.New("broken")
-			case "gone":
-				return exports.Resolution{}, fmt.Errorf("its drawing was deleted: %w", exports.ErrGone)
 			}
-			return exports.Resolution{}, exports.ErrNotFound
+			return exports.Resolution{}, cmp.Or(map[string]error{
+				"soon":        &exports.NotReadyError{RetryAfter: 30 * time.Second},
+				"later":       &exports.NotReadyError{RetryAfter: 99 * time.Hour},
+				"some time":   fmt.Errorf("queued: %w", &exports.NotReadyError{}),
+				"invalid":     fmt.Errorf("of another service: %w", exports.ErrInvalid),
+				"unavailable": fmt.Errorf("of another service: %w", exports.ErrUnavailable),
+				"broken":      errors.New("broken"),
+				"gone":        fmt.Errorf("its drawing was deleted: %w", exports.ErrGone),
+			}[r.Source], exports.ErrNotFound)
 		})
 		find := func(source string) error { return resolve(t.Context(), s, source).Err }
 		for source, after := range map[string]time.Duration{"soon": 30 * time.Second, "later": 24 * time.Hour, "some time": 5 * time.Second} {
@@ -126,8 +119,7 @@ func TestResolve_Failures(t *testing.T) {
 }
 
 func TestResolve_SharesACallThatOutlivesARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		var calls atomic.Int64
 		s := newResolving(newFakeUpstream(), func(ctx context.Context, _ exports.ResolveRequest) (exports.Resolution, error) {
 			calls.Add(1)
@@ -153,9 +145,16 @@ func TestResolve_SharesACallThatOutlivesARequest(t *testing.T) {
 	})
 }
 
+// numbers returns the sources "0", "1", ...
+func numbers(count int) (sources []string) {
+	for i := range count {
+		sources = append(sources, fmt.Sprint(i))
+	}
+	return sources
+}
+
 func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		var running, most atomic.Int64
 		s := newResolving(newFakeUpstream(), func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
 			most.Store(max(most.Load(), running.Add(1)))
@@ -163,10 +162,7 @@ func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
 			running.Add(-1)
 			return exports.Resolution{ExportedURL: "https://x.example/"}, nil
 		})
-		sources := make([]string, 160)
-		for i := range sources {
-			sources[i] = fmt.Sprint(i)
-		}
+		sources := numbers(160)
 		start := time.Now()
 		items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
 		s.Resolve(t.Context(), items)
@@ -183,22 +179,23 @@ func TestResolve_BatchResolvesSixteenAtATime(t *testing.T) {
 }
 
 func TestResolve_StopsAfterRepeatedTimeouts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		s := newResolving(newFakeUpstream(), func(ctx context.Context, _ exports.ResolveRequest) (exports.Resolution, error) {
 			<-ctx.Done()
 			return exports.Resolution{}, ctx.Err()
 		})
-		sources := make([]string, 200)
-		for i := range sources {
-			sources[i] = fmt.Sprint(i)
-		}
 		start := time.Now()
-		items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
+		items := must(s.FindBatch(t.Context(), exports.BatchOf(numbers(200)...)))(t)
 		s.Resolve(t.Context(), items)
 		is.True(time.Since(start) <= time.Minute) // not 200 timeouts of 20 s, 16 at a time
 		is.True(errors.Is(items[199].Err, exports.ErrTimeout))
 	})
+}
+
+// withoutQuery is a SourceKey for presigned sources.
+func withoutQuery(source string) string {
+	path, _, _ := strings.Cut(source, "?")
+	return path
 }
 
 func TestOptions_SourceKey(t *testing.T) {
@@ -206,10 +203,7 @@ func TestOptions_SourceKey(t *testing.T) {
 	is := is.New(t)
 	upstream := newFakeUpstream()
 	upstream.serve("https://x.example/a", []byte("a"))
-	s := newService(upstream, exports.Options{SourceKey: func(source string) string {
-		path, _, _ := strings.Cut(source, "?")
-		return path
-	}})
+	s := newService(upstream, exports.Options{SourceKey: withoutQuery})
 	export, created, err := s.Register(t.Context(), exports.Registration{SourceURL: "https://cad.example/a?sig=1", ExportedURL: "https://x.example/a"})
 	is.NoErr(err)
 	is.True(created)
@@ -265,7 +259,7 @@ func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
 func newSigned(delay time.Duration) *exports.Service {
 	return newService(newFakeUpstream(), exports.Options{
 		OpenTimeout: 20 * time.Second,
-		SourceKey:   func(source string) string { path, _, _ := strings.Cut(source, "?"); return path },
+		SourceKey:   withoutQuery,
 		Resolve: func(ctx context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			time.Sleep(delay)
 			if !strings.HasSuffix(r.Source, "?signature=good") {
@@ -297,8 +291,7 @@ func TestResolve_SharesNoCallOfAnotherSource(t *testing.T) {
 // TestResolve_KeepsLaterRegistration registers an export while the application still works
 // on an older resolution.
 func TestResolve_KeepsLaterRegistration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		s := newService(newFakeUpstream(), exports.Options{Resolve: func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
 			time.Sleep(5 * time.Second)
 			return exports.Resolution{ExportedURL: "https://x.example/old", Register: true}, nil

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -59,37 +58,25 @@ func TestRegister_RejectsInvalidFields(t *testing.T) {
 	}); err != nil {
 		t.Error("the longest fields:", err)
 	}
-	for _, c := range []struct{ source, exported, name, field string }{
-		{"", "https://x.example/", "", "sourceFileUrl"},
-		{" \t\u3000", "https://x.example/", "", "sourceFileUrl"},
-		{long + "x", "https://x.example/", "", "sourceFileUrl"},
-		{"a\x00b", "https://x.example/", "", "sourceFileUrl"},
-		{"a\xffb", "https://x.example/", "", "sourceFileUrl"},
-		{"s", "", "", "exportedUrl"},
-		{"s", "x.example/a", "", "exportedUrl"},
-		{"s", "//x.example/a", "", "exportedUrl"},
-		{"s", "/a", "", "exportedUrl"},
-		{"s", "ftp://x.example/a", "", "exportedUrl"},
-		{"s", "store://files.example/a", "", "exportedUrl"},
-		{"s", "file:///etc/passwd", "", "exportedUrl"},
-		{"s", "https:x.example", "", "exportedUrl"},
-		{"s", "https:///a", "", "exportedUrl"},
-		{"s", "https://u@x.example/", "", "exportedUrl"},
-		{"s", "https://u:p@x.example/", "", "exportedUrl"},
-		{"s", "https://@x.example/", "", "exportedUrl"},
-		{"s", "https://x.example:port/", "", "exportedUrl"},
-		{"s", "https://x.example/\x00", "", "exportedUrl"},
-		{"s", "https://x.example/" + long, "", "exportedUrl"},
-		{"s", "https://private.example/", "", "exportedUrl"},
-		{"s", "https://forbidden.example/", "", "exportedUrl"},
-		{"s", "https://elsewhere.example/", "", "exportedUrl"},
-		{"s", "https://x.example/", "a\x00", "fileName"},
-		{"s", "https://x.example/", long + "x", "fileName"},
-	} {
-		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: c.source, ExportedURL: c.exported, FileName: &c.name})
-		if !errors.Is(err, exports.ErrInvalid) || !strings.HasPrefix(err.Error(), c.field+" ") {
-			t.Errorf("Register(%.20q, %.40q, %.20q): %v, want an error about %s", c.source, c.exported, c.name, err, c.field)
+	reject := func(field, source, exported, name string) {
+		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: exported, FileName: &name})
+		if !errors.Is(err, exports.ErrInvalid) || !strings.HasPrefix(err.Error(), field+" ") {
+			t.Errorf("Register(%.20q, %.40q, %.20q): %v, want an error about %s", source, exported, name, err, field)
 		}
+	}
+	for _, source := range []string{"", " \t\u3000", long + "x", "a\x00b", "a\xffb"} {
+		reject("sourceFileUrl", source, "https://x.example/", "")
+	}
+	for _, exported := range []string{
+		"", "x.example/a", "//x.example/a", "/a", "ftp://x.example/a", "store://files.example/a", "file:///etc/passwd",
+		"https:x.example", "https:///a", "https://u@x.example/", "https://u:p@x.example/", "https://@x.example/",
+		"https://x.example:port/", "https://x.example/\x00", "https://x.example/" + long,
+		"https://private.example/", "https://forbidden.example/", "https://elsewhere.example/",
+	} {
+		reject("exportedUrl", "s", exported, "")
+	}
+	for _, name := range []string{"a\x00", long + "x"} {
+		reject("fileName", "s", "https://x.example/", name)
 	}
 }
 
@@ -119,8 +106,7 @@ func TestFindBatch_RejectsInvalidSources(t *testing.T) {
 }
 
 func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		upstream, s := newUpstream(exports.Options{OpenTimeout: 30 * time.Millisecond})
 		upstream.handle("https://x.example/long", func(ctx context.Context) (*exports.File, error) {
 			r, w := io.Pipe()
@@ -143,8 +129,7 @@ func TestOpen_TimeoutEndsWithFirstByte(t *testing.T) {
 }
 
 func TestOpen_ClosesFileThatIsLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		upstream, s := newUpstream(exports.Options{OpenTimeout: time.Second})
 		upstream.handle("https://x.example/late", func(context.Context) (*exports.File, error) {
 			time.Sleep(2 * time.Second) // in spite of the context
@@ -294,7 +279,7 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	is.Equal(upstream.open.Load(), int64(0))
 
 	origin := newFakeOrigin()
-	s = must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{origin}}))(t)
+	s = newService(origin, exports.Options{})
 	for validator, resumable := range map[string]bool{"v": true, "": false} {
 		origin.set(export.ExportedURL, fakeFile{size: 5, validator: validator})
 		check = must(s.Check(t.Context(), export, 3))(t)
@@ -303,32 +288,23 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	is.NoErr(s.Flush(t.Context()))
 }
 
-// helloOpener serves the same file at all URLs.
-type helloOpener struct{ concurrency int }
-
-func (o helloOpener) Serves(*url.URL) bool     { return true }
-func (o helloOpener) Check(*url.URL) error     { return nil }
-func (o helloOpener) Concurrency(*url.URL) int { return o.concurrency }
-
-func (o helloOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	return &exports.File{Body: io.NopCloser(strings.NewReader("hello")), Size: 5}, nil
+// adaptiveOrigin is a fakeOrigin that states its concurrency.
+type adaptiveOrigin struct {
+	*fakeOrigin
+	concurrency int
 }
 
-func (o helloOpener) Stat(context.Context, *url.URL) (*exports.File, error) {
-	return &exports.File{Size: 5, Validator: "1"}, nil
-}
+func (o adaptiveOrigin) Concurrency(*url.URL) int { return o.concurrency }
 
-func (o helloOpener) OpenRange(_ context.Context, _ *url.URL, p exports.Part) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader("hello"[p.Offset : p.Offset+p.Length])), nil
-}
-
-// newHelloService returns a Service with the sources "a" and "b".
-func newHelloService(t *testing.T, concurrency int, o exports.Options) *exports.Service {
+// newAdaptive returns a Service with the sources "a" and "b" for files of 5 bytes.
+func newAdaptive(t *testing.T, concurrency int, o exports.Options) *exports.Service {
 	t.Helper()
-	o.Openers = []exports.Opener{helloOpener{concurrency}}
+	origin := newFakeOrigin()
+	o.Openers = []exports.Opener{adaptiveOrigin{origin, concurrency}}
 	s := must(exports.NewService(memory.New().Exports(), &o))(t)
 	o.Openers[0] = nil // the Service has a copy
 	for _, source := range []string{"a", "b"} {
+		origin.set("https://x.example/"+source, newFile(5, 1))
 		put(t, s, source, "https://x.example/"+source)
 	}
 	return s
@@ -339,15 +315,16 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 	for _, n := range []int{1 << 29, math.MaxInt32, math.MaxInt} {
 		for _, concurrency := range []int{-1, 0, 1, n} {
 			is := is.New(t)
-			s := newHelloService(t, concurrency, exports.Options{Prefetch: n, PrefetchBytes: n, LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n)})
+			s := newAdaptive(t, concurrency, exports.Options{
+				Prefetch: n, PrefetchBytes: n, LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n),
+			})
 			_, skipped, err := downloadBatch(t, s, []string{"a", "b"})
 			is.NoErr(err)
 			is.Equal(len(skipped), 0)
-			items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
-			link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
-			is.Equal(string(must(read(t.Context(), link, 0, 5))(t)), "hello")
-			must(s.Check(t.Context(), *items[0].Export, n))(t)
-			must(s.Check(t.Context(), *items[0].Export, -1))(t)
+			is.Equal(must(read(t, single(t, s, "a"), 0, 5))(t), contentOf(newFile(5, 1)))
+			export := must(s.Find(t.Context(), "a"))(t)
+			must(s.Check(t.Context(), export, n))(t)
+			must(s.Check(t.Context(), export, -1))(t)
 		}
 	}
 }
@@ -357,14 +334,13 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 func TestFlush_WhileDownloadsEnd(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newHelloService(t, 6, exports.Options{})
-	items := must(s.FindBatch(t.Context(), exports.BatchOf("a")))(t)
+	s := newAdaptive(t, 6, exports.Options{})
 	var wg sync.WaitGroup
 	for range 4 {
-		link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
+		link := single(t, s, "a")
 		wg.Go(func() {
 			for range 50 {
-				must(read(t.Context(), link, 0, 5))(t)
+				must(read(t, link, 0, 5))(t)
 			}
 		})
 	}
@@ -378,7 +354,7 @@ func TestFlush_WhileDownloadsEnd(t *testing.T) {
 func TestLink_JSONHasNoToken(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newHelloService(t, 6, exports.Options{})
+	s := newAdaptive(t, 6, exports.Options{})
 	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: must(s.FindBatch(t.Context(), exports.BatchOf("a", "b")))(t)}))(t)
 	text := string(must(json.Marshal(link))(t)) + fmt.Sprintf("%+v %v", *link, link)
 	is.True(!strings.Contains(text, link.Token))
@@ -387,9 +363,8 @@ func TestLink_JSONHasNoToken(t *testing.T) {
 // TestItems_ShareNoExport changes the exports of items, as an application may.
 func TestItems_ShareNoExport(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		s := newHelloService(t, 6, exports.Options{Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+	bubble(t, func(t *testing.T, is *is.I) {
+		s := newAdaptive(t, 6, exports.Options{Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
 			time.Sleep(time.Second) // the requests share it
 			return exports.Resolution{ExportedURL: map[string]string{"new": "https://x.example/new"}[r.Source]}, nil
 		}})
