@@ -156,8 +156,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 		if r.IntN(2) == 0 {
 			length = min(length, 2000)
 		}
-		got := must(read(t, found, offset, length))(t)
-		is.True(bytes.Equal(got, want[offset:offset+length]))
+		is.True(bytes.Equal(must(read(t, found, offset, length))(t), want[offset:offset+length]))
 	}
 }
 

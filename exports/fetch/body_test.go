@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -23,71 +22,57 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-func TestBody_WrongContentLength(t *testing.T) {
+func TestBody_ContentLength(t *testing.T) {
 	t.Parallel()
-	for name, response := range map[string]string{
-		"short":           "Content-Length: 10\r\n\r\n12345",
-		"no last chunk":   "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n",
-		"truncated chunk": "Transfer-Encoding: chunked\r\n\r\n9\r\n12345",
-		"invalid chunk":   "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nxyz",
+	for name, c := range map[string]struct {
+		response, content string
+		size              int64
+		truncated         bool
+	}{
+		"short":           {"Content-Length: 10\r\n\r\n12345", "12345", 10, true},
+		"no last chunk":   {"Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n", "12345", -1, true},
+		"truncated chunk": {"Transfer-Encoding: chunked\r\n\r\n9\r\n12345", "12345", -1, true},
+		"invalid chunk":   {"Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nxyz", "12345", -1, true},
+		"long":            {"Content-Length: 5\r\nConnection: close\r\n\r\n1234567890", "12345", 5, false},
+		"none":            {"\r\n1234567890", "1234567890", -1, false},
+		"empty":           {"Content-Length: 0\r\n\r\n", "", 0, false},
+		"empty, chunked":  {"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", -1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+response)
-			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
-			is.True(errors.Is(err, io.ErrUnexpectedEOF))
-			is.True(errors.Is(err, exports.ErrFailed))
-			is.Equal(content, "12345")
+			client := newRawClient(t, fetch.Options{}, respondWith(nil, "200 OK\r\n"+c.response))
+			file := must(client.open(t, client.url))(t)
+			is.Equal(file.Size, c.size)
+			content, err := io.ReadAll(file.Body)
+			is.Equal(string(content), c.content)
+			is.Equal(err != nil, c.truncated)
+			is.Equal(errors.Is(err, io.ErrUnexpectedEOF), c.truncated)
+			is.Equal(errors.Is(err, exports.ErrFailed), c.truncated)
 		})
 	}
-	t.Run("long", func(t *testing.T) {
-		t.Parallel()
-		is := is.New(t)
-		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n1234567890")
-		})
-		content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
-		is.Equal(content, "12345") // Content-Length bytes
-	})
-	t.Run("none", func(t *testing.T) {
-		t.Parallel()
-		is := is.New(t)
-		baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n1234567890")
-		})
-		c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-		file := must(c.open(t, baseURL))(t)
-		is.Equal(file.Size, int64(-1))
-		is.Equal(string(must(io.ReadAll(file.Body))(t)), "1234567890")
-	})
 }
 
 func TestBody_ConnectionReset(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const content = "0123456789"
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+	c := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, _ int) {
 		var at int
 		fmt.Sscanf(r.URL.Path, "/%d", &at)
 		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n%s", content[:at])
 		time.Sleep(5 * time.Millisecond) // a reset discards what the client has not received
 		resetConn(conn)
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	for at := 1; at < len(content); at++ {
-		got, err := c.read(t, fmt.Sprintf("%s/%d", baseURL, at))
+		got, err := c.read(t, fmt.Sprintf("%s/%d", c.url, at))
 		is.True(errors.Is(err, io.ErrUnexpectedEOF))
 		is.True(strings.HasPrefix(content, got))
 	}
 }
 
 func TestBody_IdleTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		const idle = 200 * time.Millisecond
 		c := newPipeClient(t, fetch.Options{IdleTimeout: idle}, func(conn net.Conn, _ *http.Request, n int) {
 			if n > 1 {
@@ -109,9 +94,7 @@ func TestBody_IdleTimeout(t *testing.T) {
 }
 
 func TestBody_SlowReader(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		c := newPipeClient(t, fetch.Options{IdleTimeout: 20 * time.Millisecond}, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<20))
 		})
@@ -136,15 +119,14 @@ func TestBody_FreesConnection(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			closed := make(chan struct{})
-			baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+			c := newRawClient(t, fetch.Options{IdleTimeout: time.Hour}, func(conn net.Conn, _ *http.Request, _ int) {
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nETag: \"1\"\r\n\r\n12345")
 				waitForClose(conn)
 				close(closed)
 			})
-			c := newClient(t, fetch.Options{AllowedHosts: []string{host}, IdleTimeout: time.Hour})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			file := must(c.Open(ctx, parse(t, baseURL)))(t)
+			file := must(c.Open(ctx, parse(t, c.url)))(t)
 			abandon(cancel, file)
 			receive(t, closed)
 			n, err := file.Body.Read(make([]byte, 10))
@@ -159,18 +141,17 @@ func TestBody_FreesConnection(t *testing.T) {
 func TestOpener_CancelBeforeHeader(t *testing.T) {
 	t.Parallel()
 	requested, closed := make(chan struct{}), make(chan struct{})
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+	c := newRawClient(t, fetch.Options{HeaderTimeout: time.Hour}, func(conn net.Conn, _ *http.Request, _ int) {
 		close(requested)
 		waitForClose(conn)
 		close(closed)
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, HeaderTimeout: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-requested
 		cancel()
 	}()
-	_, err := c.Open(ctx, parse(t, baseURL))
+	_, err := c.Open(ctx, parse(t, c.url))
 	is.New(t).True(errors.Is(err, context.Canceled))
 	receive(t, closed)
 }
@@ -216,7 +197,7 @@ func TestBody_ResumesAfterTruncation(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			var seen sync.Map
-			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+			c := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, _ int) {
 				first := rangeStart(t, r)
 				_, repeated := seen.LoadOrStore(fmt.Sprint(r.URL.Path, first), true)
 				switch {
@@ -230,26 +211,38 @@ func TestBody_ResumesAfterTruncation(t *testing.T) {
 					writePartial(conn, `"1"`, first, each+1)
 				}
 			})
-			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL+"/"))(t)
-			is.Equal(content, testFile)
+			is.Equal(must(c.read(t, c.url+"/"))(t), testFile)
 		})
 	}
 }
 
-func TestBody_ResumesWithUnknownSize(t *testing.T) {
+func TestBody_Resumes(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
-		if first := rangeStart(t, r); first > 0 {
-			// longer than its Content-Range
-			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\n\r\n%s",
-				first, len(testFile)-1, len(testFile), testFile[first:]+"excess")
-			return
-		}
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
-	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
-	is.Equal(content, testFile)
+	for name, handler := range map[string]func(conn net.Conn, first, n int){
+		"from a complete response": func(conn net.Conn, _, n int) { writeFull(conn, `"1"`, 10*n) },
+		"a file of unknown size, with more than its Content-Range": func(conn net.Conn, first, _ int) {
+			if first == 0 {
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
+				return
+			}
+			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\n\r\n%s", first, testFile[first:]+"excess")
+		},
+		"in parts of less than the requested range": func(conn net.Conn, first, _ int) {
+			if first == 0 {
+				writeFull(conn, `"1"`, 5)
+				return
+			}
+			last := min(first+9, len(testFile)-1)
+			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/36\r\nContent-Length: %d\r\n\r\n%s",
+				first, last, last-first+1, testFile[first:last+1])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) { handler(conn, rangeStart(t, r), n) })
+			is.New(t).Equal(must(c.read(t, c.url))(t), testFile)
+		})
+	}
 }
 
 // A file of unknown size may be interrupted at its end. The last byte is then
@@ -257,39 +250,34 @@ func TestBody_ResumesWithUnknownSize(t *testing.T) {
 func TestBody_ResumeAtEndOfFile(t *testing.T) {
 	t.Parallel()
 	const (
-		notSatisfiable = "HTTP/1.1 416 No\r\nContent-Range: bytes */5\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"
-		complete       = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\n"
+		notSatisfiable = "416 No\r\nContent-Range: bytes */5\r\nETag: \"1\"\r\nContent-Length: 0\r\n\r\n"
+		complete       = "200 OK\r\nETag: \"1\"\r\n"
 	)
 	for name, c := range map[string]struct {
 		responses []string
 		want      string // empty if the file is truncated
 	}{
-		"last byte":         {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\n4"}, "01234"},
-		"other ETag":        {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"2\"\r\nContent-Length: 1\r\n\r\n4"}, ""},
-		"longer":            {[]string{"HTTP/1.1 206 Yes\r\nContent-Range: bytes 4-5/6\r\nETag: \"1\"\r\nContent-Length: 2\r\n\r\n45"}, "012345"},
+		"last byte":         {[]string{"206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\n4"}, "01234"},
+		"other ETag":        {[]string{"206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"2\"\r\nContent-Length: 1\r\n\r\n4"}, ""},
+		"longer":            {[]string{"206 Yes\r\nContent-Range: bytes 4-5/6\r\nETag: \"1\"\r\nContent-Length: 2\r\n\r\n45"}, "012345"},
 		"416":               {[]string{notSatisfiable}, ""},
 		"416, same file":    {[]string{notSatisfiable, complete + "Content-Length: 5\r\n\r\n01234"}, "01234"},
-		"416, other file":   {[]string{notSatisfiable, "HTTP/1.1 200 OK\r\nETag: \"2\"\r\nContent-Length: 5\r\n\r\n01234"}, ""},
+		"416, other file":   {[]string{notSatisfiable, "200 OK\r\nETag: \"2\"\r\nContent-Length: 5\r\n\r\n01234"}, ""},
 		"complete, chunked": {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n0\r\n\r\n"}, "01234"},
 		"complete, longer":  {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n0\r\n\r\n"}, "012345"},
 		"complete, shorter": {[]string{complete + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n0\r\n\r\n"}, ""},
 		"shorter":           {[]string{complete + "Content-Length: 4\r\n\r\n0123"}, ""},
-		"other status":      {[]string{"HTTP/1.1 404 No\r\nContent-Range: bytes */5\r\n\r\n"}, ""},
+		"other status":      {[]string{"404 No\r\nContent-Range: bytes */5\r\n\r\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
-				if n == 1 {
-					io.WriteString(conn, complete+"Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
-					return
-				}
-				if n == 2 {
-					is.Equal(rangeStart(t, r), 4)
-				}
-				io.WriteString(conn, c.responses[min(n-2, len(c.responses)-1)])
-			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+			requests := make(chan *http.Request, 10)
+			responses := append([]string{complete + "Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n"}, c.responses...)
+			client := newRawClient(t, fetch.Options{}, respondWith(requests, responses...))
+			content, err := client.read(t, client.url)
+			<-requests
+			is.Equal(rangeStart(t, <-requests), 4)
 			if c.want != "" {
 				is.NoErr(err)
 				is.Equal(content, c.want)
@@ -308,7 +296,7 @@ func TestBody_FailsAfterReplacementAsLongAsOffset(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	before, after := randomBytes(1, 500_000), randomBytes(2, 300_000)
-	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Range") == "" {
 			w.Header().Set("ETag", `"1"`)
 			w.Write(before[:len(after)])
@@ -319,34 +307,9 @@ func TestBody_FailsAfterReplacementAsLongAsOffset(t *testing.T) {
 		w.Header().Set("ETag", `"2"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(after)) // 416 without ETag
 	})
-	content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+	content, err := c.read(t, c.url)
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.True(strings.HasPrefix(string(before), content))
-}
-
-func TestBody_ResumesInSeveralParts(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
-		first := rangeStart(t, r)
-		if first == 0 {
-			writeFull(conn, `"1"`, 5)
-			return
-		}
-		last := min(first+9, len(testFile)-1) // an origin may return less than the requested range
-		fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
-			first, last, len(testFile), last-first+1, testFile[first:last+1])
-	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
-	is.Equal(content, testFile)
-}
-
-func TestBody_ResumesFromCompleteResponse(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, n int) { writeFull(conn, `"1"`, 10*n) })
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
-	is.Equal(content, testFile)
 }
 
 func TestBody_ResumeFails(t *testing.T) {
@@ -385,7 +348,7 @@ func TestBody_ResumeFails(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			requests := make(chan int, 100)
-			baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+			client := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {
 				requests <- n
 				if n == 1 {
 					writeFull(conn, c.etag, 5)
@@ -393,7 +356,7 @@ func TestBody_ResumeFails(t *testing.T) {
 				}
 				c.resume(conn, rangeStart(t, r))
 			})
-			content, err := newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL)
+			content, err := client.read(t, client.url)
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(errors.Is(err, io.ErrUnexpectedEOF))
 			is.Equal(content, testFile[:5])
@@ -405,15 +368,14 @@ func TestBody_ResumeFails(t *testing.T) {
 func TestBody_ResumeExceedsMaxBytes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, _ int) {
+	c := newRawClient(t, fetch.Options{MaxBytes: 20}, func(conn net.Conn, r *http.Request, _ int) {
 		if first := rangeStart(t, r); first > 0 {
 			writePartial(conn, `"1"`, first, 100)
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxBytes: 20})
-	content, err := c.read(t, baseURL)
+	content, err := c.read(t, c.url)
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.Equal(content, testFile[:5])
 }
@@ -438,9 +400,7 @@ func TestBody_ResumesAfterIdleTimeout(t *testing.T) {
 		"without quite enough progress": {1<<20 - 1, 6, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) {
 				size := c.part * c.parts
 				var requests atomic.Int64
 				client := newPipeClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {

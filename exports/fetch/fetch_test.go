@@ -86,22 +86,6 @@ func TestOptions_NegativeIsDefault(t *testing.T) {
 	}
 }
 
-func TestOpener_OpenEmptyFile(t *testing.T) {
-	t.Parallel()
-	for name, handler := range map[string]http.HandlerFunc{
-		"Content-Length": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") },
-		"chunked":        func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			is := is.New(t)
-			baseURL, host := startOrigin(t, handler)
-			content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}}).read(t, baseURL))(t)
-			is.Equal(content, "")
-		})
-	}
-}
-
 // Package net/http reads the proxy settings once in a process, here if anywhere.
 // An Opener that used them would send both requests to the proxy.
 func TestOpener_IgnoresProxyFromEnvironment(t *testing.T) {
@@ -161,12 +145,11 @@ func TestOpener_OpenRejectsResponse(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			requests := 0
-			baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+			c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, r *http.Request) {
 				requests++
 				handler(w, r)
 			})
-			c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-			_, err := c.read(t, baseURL)
+			_, err := c.read(t, c.url)
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(!strings.Contains(err.Error(), "secret"))
 			is.Equal(requests, 1) // the error is permanent
@@ -176,13 +159,13 @@ func TestOpener_OpenRejectsResponse(t *testing.T) {
 
 func TestOpener_OpenLimitsInterimResponses(t *testing.T) {
 	t.Parallel()
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, _ *http.Request, _ int) {
+	c := newRawClient(t, fetch.Options{MaxAttempts: 1}, func(conn net.Conn, _ *http.Request, _ int) {
 		for range 100 {
 			fmt.Fprintf(conn, "HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n", strings.Repeat("x", 1<<10))
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
 	})
-	_, err := newClient(t, fetch.Options{AllowedHosts: []string{host}, MaxAttempts: 1}).read(t, baseURL)
+	_, err := c.read(t, c.url)
 	is.New(t).True(errors.Is(err, exports.ErrFailed))
 }
 

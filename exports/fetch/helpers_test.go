@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -29,9 +30,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// bubble runs a parallel test on a simulated clock.
+func bubble(t *testing.T, test func(t *testing.T, is *is.I)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, is.New(t)) })
+}
+
 // client is an Opener that connects to loopback only and records what it dials.
 type client struct {
 	*fetch.Opener
+	url    string // of the origin server, if it was started with the client
 	mu     sync.Mutex
 	dialed []string
 }
@@ -141,6 +150,28 @@ func startRawOrigin(t testing.TB, handler rawHandler) (baseURL, host string) {
 	t.Cleanup(func() { listener.Close() })
 	host = listener.Addr().String()
 	return "http://" + host, host
+}
+
+// newOriginClient returns a client of a new origin server.
+func newOriginClient(t testing.TB, o fetch.Options, handler http.HandlerFunc) *client {
+	t.Helper()
+	baseURL, host := startOrigin(t, handler)
+	return newClientOf(t, o, baseURL, host)
+}
+
+// newRawClient is newOriginClient for a rawHandler.
+func newRawClient(t testing.TB, o fetch.Options, handler rawHandler) *client {
+	t.Helper()
+	baseURL, host := startRawOrigin(t, handler)
+	return newClientOf(t, o, baseURL, host)
+}
+
+func newClientOf(t testing.TB, o fetch.Options, baseURL, host string) *client {
+	t.Helper()
+	o.AllowedHosts = []string{host}
+	c := newClient(t, o)
+	c.url = baseURL
+	return c
 }
 
 // pipeURL is the URL of the only file of a pipe origin.

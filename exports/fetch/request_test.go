@@ -26,7 +26,10 @@ import (
 func TestOpener_CountsAndLogsRetries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+	var log strings.Builder
+	c := newRawClient(t, fetch.Options{
+		Logger: debugLogger(&log), RequestID: func(context.Context) string { return "request-7" },
+	}, func(conn net.Conn, r *http.Request, n int) {
 		switch {
 		case n < 3: // no response
 		case n == 3:
@@ -35,11 +38,7 @@ func TestOpener_CountsAndLogsRetries(t *testing.T) {
 			writePartial(conn, `"1"`, rangeStart(t, r), len(testFile))
 		}
 	})
-	var log strings.Builder
-	c := newClient(t, fetch.Options{
-		AllowedHosts: []string{host}, Logger: debugLogger(&log), RequestID: func(context.Context) string { return "request-7" },
-	})
-	file := must(c.Open(t.Context(), parse(t, baseURL)))(t)
+	file := must(c.Open(t.Context(), parse(t, c.url)))(t)
 	defer file.Body.Close()
 	is.Equal(string(must(io.ReadAll(file.Body))(t)), testFile)
 	is.Equal(c.Stats(), fetch.Stats{Attempts: 4, Retries: 2, Resumes: 1})
@@ -185,7 +184,7 @@ func TestOptions_SignEachAttempt(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var calls, requests atomic.Int32
-	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newOriginClient(t, fetch.Options{Sign: signWith(&calls)}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != bearer {
 			t.Errorf("request %d is not signed", requests.Load())
 		}
@@ -195,7 +194,7 @@ func TestOptions_SignEachAttempt(t *testing.T) {
 		}
 		io.WriteString(w, "content")
 	})
-	content := must(newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)}).read(t, baseURL))(t)
+	content := must(c.read(t, c.url))(t)
 	is.Equal(content, "content")
 	is.Equal(calls.Load(), int32(3))
 }
@@ -205,7 +204,7 @@ func TestOptions_SignResume(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var calls atomic.Int32
-	baseURL, host := startRawOrigin(t, func(conn net.Conn, r *http.Request, n int) {
+	c := newRawClient(t, fetch.Options{Sign: signWith(&calls)}, func(conn net.Conn, r *http.Request, n int) {
 		if r.Header.Get("Authorization") != bearer {
 			t.Errorf("connection %d: not signed", n)
 		}
@@ -217,9 +216,8 @@ func TestOptions_SignResume(t *testing.T) {
 		}
 		writeFull(conn, `"1"`, 10)
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Sign: signWith(&calls)})
-	is.Equal(must(c.read(t, baseURL))(t), testFile)
-	body, err := c.OpenRange(t.Context(), parse(t, baseURL), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
+	is.Equal(must(c.read(t, c.url))(t), testFile)
+	body, err := c.OpenRange(t.Context(), parse(t, c.url), exports.Part{Validator: `"1"`, Size: 36, Offset: 20, Length: 16})
 	is.NoErr(err)
 	defer body.Close()
 	is.Equal(string(must(io.ReadAll(body))(t)), testFile[20:])
@@ -376,16 +374,15 @@ func TestOpener_ErrorNamesCodeOfObjectStore(t *testing.T) {
 
 func TestOpener_OnlyMissingObjectIsGone(t *testing.T) {
 	t.Parallel()
-	baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", r.URL.Path[1:])
 	})
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
 	for code, want := range map[string]bool{
 		"": true, "NoSuchKey": true, "NoSuchVersion": true, "BlobNotFound": true, "NoSuchBucket": false, "XAdminUserNotFound": false,
 	} {
-		if _, err := c.read(t, baseURL+"/"+code); errors.Is(err, exports.ErrGone) != want {
+		if _, err := c.read(t, c.url+"/"+code); errors.Is(err, exports.ErrGone) != want {
 			t.Errorf("%s: %v", code, err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/matryer/is"
@@ -32,20 +31,19 @@ func TestOpener_OpenRetriesTransientStatus(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			requests := 0
-			baseURL, host := startOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+			c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, r *http.Request) {
 				if requests++; requests < 3 || r.URL.Path == "/always" {
 					w.WriteHeader(status)
 					return
 				}
 				io.WriteString(w, "content")
 			})
-			c := newClient(t, fetch.Options{AllowedHosts: []string{host}})
-			content, err := c.read(t, baseURL)
+			content, err := c.read(t, c.url)
 			is.Equal(err == nil, transient)
 			is.Equal(content == "content", transient)
 
 			requests = 0
-			_, err = c.read(t, baseURL+"/always")
+			_, err = c.read(t, c.url+"/always")
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.Equal(errors.Is(err, exports.ErrGone), status == 404 || status == 410)
 			is.Equal(requests == 3, transient)
@@ -132,16 +130,9 @@ func TestOpener_OpenDoesNotRetryUnknownHost(t *testing.T) {
 }
 
 func TestOpener_OpenHonorsRetryAfter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		c := newPipeClient(t, fetch.Options{}, func(conn net.Conn, _ *http.Request, n int) {
-			if n == 1 {
-				io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
-				return
-			}
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent")
-		})
+	bubble(t, func(t *testing.T, is *is.I) {
+		c := newPipeClient(t, fetch.Options{}, respondWith(nil,
+			"503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n", "200 OK\r\nContent-Length: 7\r\n\r\ncontent"))
 		start := time.Now()
 		must(c.read(t, pipeURL))(t)
 		is.Equal(time.Since(start), time.Second)
@@ -149,9 +140,7 @@ func TestOpener_OpenHonorsRetryAfter(t *testing.T) {
 }
 
 func TestOpener_OpenContextEndsDuringBackoff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
+	bubble(t, func(t *testing.T, is *is.I) {
 		c := newPipeClient(t, fetch.Options{}, func(conn net.Conn, _ *http.Request, _ int) {
 			io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: "+
 				time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)+"\r\n\r\n")
@@ -187,9 +176,7 @@ func TestOpener_OpenDoesNotRetryTimeout(t *testing.T) {
 		"after the header":  "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				is := is.New(t)
+			bubble(t, func(t *testing.T, is *is.I) {
 				closed := make(chan struct{})
 				c := newPipeClient(t, fetch.Options{HeaderTimeout: timeout, IdleTimeout: timeout}, func(conn net.Conn, _ *http.Request, n int) {
 					if n > 1 {

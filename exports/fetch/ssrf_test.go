@@ -148,24 +148,28 @@ func TestOpener_OpenMixedDNSRecords(t *testing.T) {
 
 func TestOpener_OpenDNSRebinding(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{
-		"rebound.example.test": {"8.8.8.8", "127.0.0.1"},
-	})})
-	_, err := c.open(t, "http://rebound.example.test/")
-	is.True(errors.Is(err, exports.ErrForbidden)) // the second attempt gets the second IP address
-	is.Equal(c.dials(), []string{"8.8.8.8:80"})
-}
-
-func TestOpener_OpenForbiddenIsNotRetried(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{
-		"rebound.example.test": {"10.0.0.1", "8.8.8.8"},
-	})})
-	_, err := c.open(t, "http://rebound.example.test/")
-	is.True(errors.Is(err, exports.ErrForbidden))
-	is.Equal(len(c.dials()), 0) // no second lookup
+	c := newClient(t, fetch.Options{
+		AllowedHosts: []string{"intranet.example.test"},
+		MaxAttempts:  2,
+		Resolver: fakeResolver(map[string][]string{
+			"rebound.example.test":  {"8.8.8.8", "127.0.0.1"},
+			"private.example.test":  {"10.0.0.1", "8.8.8.8"},
+			"intranet.example.test": {"10.0.0.1"},
+		}),
+	})
+	for u, want := range map[string]struct {
+		err   error
+		dials []string
+	}{
+		"http://rebound.example.test/":       {exports.ErrForbidden, []string{"8.8.8.8:80"}}, // the second attempt gets the second IP address
+		"http://private.example.test/":       {exports.ErrForbidden, nil},                    // no second lookup
+		"http://intranet.example.test:8080/": {fetch.ErrIntercepted, []string{"10.0.0.1:8080", "10.0.0.1:8080"}},
+	} {
+		_, err := c.open(t, u)
+		if dials := c.dials(); !errors.Is(err, want.err) || !slices.Equal(dials, want.dials) {
+			t.Errorf("%s: dialed %v, %v", u, dials, err)
+		}
+	}
 }
 
 // TestOpener_OpenRejectsOwnListener fetches, in requests to a listener, from that

@@ -257,16 +257,3 @@ func forbiddenRedirects() []string {
 	}
 	return targets
 }
-
-func TestOpener_OpenAllowedHostWithPrivateIP(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	c := newClient(t, fetch.Options{
-		AllowedHosts: []string{"intranet.example.test"},
-		MaxAttempts:  1,
-		Resolver:     fakeResolver(map[string][]string{"intranet.example.test": {"10.0.0.1"}}),
-	})
-	_, err := c.read(t, "http://intranet.example.test:8080/")
-	is.True(errors.Is(err, fetch.ErrIntercepted))
-	is.Equal(c.dials(), []string{"10.0.0.1:8080"})
-}

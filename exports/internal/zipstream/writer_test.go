@@ -218,8 +218,7 @@ func TestWriter_Over4GiB(t *testing.T) {
 	is.Equal(r.File[0].UncompressedSize64, uint64(size))
 	is.True(r.File[0].CompressedSize64 > size)
 	is.True(must(r.File[1].DataOffset())(t) > size)
-	body := must(r.File[1].Open())(t)
-	is.Equal(string(must(io.ReadAll(body))(t)), "x")
+	is.Equal(string(must(io.ReadAll(must(r.File[1].Open())(t)))(t)), "x")
 }
 
 // Without zip64 sizes in the header, libarchive reads 4-byte sizes from the
