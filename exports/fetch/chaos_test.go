@@ -67,30 +67,22 @@ type faultyOrigin struct {
 	cutAt  []int // remaining positions, ascending
 	cuts   int
 	starts []int // range start of each request for plan.bin
+
+	urls []string // of all files; they are also their sources
 }
 
-// newFaultyOrigin starts an origin and a service that fetches from it. A
-// position may occur several times.
-func newFaultyOrigin(t *testing.T, etag string, cutAt ...int) *faultyOrigin {
+// start starts the origin, with cuts at some positions, and a service that fetches from it.
+// A position may occur several times.
+func (o *faultyOrigin) start(t *testing.T, cutAt ...int) *faultyOrigin {
 	t.Helper()
-	o := &faultyOrigin{t: t, etag: etag, cutAt: cutAt}
-	baseURL, host := startOrigin(t, o.serve)
-	var err error
-	o.service, err = exports.NewService(memory.New().Exports(), &exports.Options{
-		Openers: []exports.Opener{newClient(t, fetch.Options{AllowedHosts: []string{host}})},
-	})
-	is.New(t).NoErr(err)
-	for _, name := range o.sources() {
-		if _, _, err := o.service.Register(t.Context(), exports.Registration{
-			SourceURL: name, ExportedURL: baseURL + "/" + name,
-		}); err != nil {
-			t.Fatal(err)
-		}
+	o.t, o.cutAt = t, slices.Clone(cutAt)
+	c := newOriginClient(t, fetch.Options{}, o.serve)
+	for _, name := range []string{"a.bin", "plan.bin", "z.bin"} {
+		o.urls = append(o.urls, c.url+"/"+name)
 	}
+	o.service = newService(t, memory.New().Exports(), o.urls, exports.Options{Openers: []exports.Opener{c}})
 	return o
 }
-
-func (o *faultyOrigin) sources() []string { return []string{"a.bin", "plan.bin", "z.bin"} }
 
 func (o *faultyOrigin) serve(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
@@ -181,10 +173,7 @@ func (o *faultyOrigin) wantStarts(starts ...int) {
 // downloadFile downloads plan.bin.
 func (o *faultyOrigin) downloadFile() ([]byte, error) {
 	o.t.Helper()
-	export, err := o.service.Find(o.t.Context(), "plan.bin")
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	export := must(o.service.Find(o.t.Context(), o.urls[1]))(o.t)
 	download, err := o.service.Open(o.t.Context(), export)
 	if err != nil {
 		return nil, err
@@ -200,40 +189,41 @@ func (o *faultyOrigin) downloadFile() ([]byte, error) {
 // downloadZip downloads all three files.
 func (o *faultyOrigin) downloadZip() ([]byte, error) {
 	o.t.Helper()
-	found, err := o.service.FindBatch(o.t.Context(), exports.BatchOf(o.sources()...))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	batch, err := o.service.OpenBatch(o.t.Context(), found)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	found := must(o.service.FindBatch(o.t.Context(), exports.BatchOf(o.urls...)))(o.t)
+	batch := must(o.service.OpenBatch(o.t.Context(), found))(o.t)
 	defer batch.Close()
 	var out bytes.Buffer
-	err = batch.WriteZip(&out, nil)
+	err := batch.WriteZip(&out, nil)
 	return out.Bytes(), err
 }
 
 // faultlessZip returns the archive of an origin without faults.
 func faultlessZip(t *testing.T) []byte {
 	t.Helper()
-	o := newFaultyOrigin(t, `"1"`)
-	archive, err := o.downloadZip()
-	is.New(t).NoErr(err)
+	o := (&faultyOrigin{etag: `"1"`}).start(t)
+	archive := must(o.downloadZip())(t)
 	o.wantCuts(0)
 	return archive
 }
 
 // wantFaultless fails the test unless a file from one origin and an archive from
-// another are the same as without faults.
-func wantFaultless(t *testing.T, wantZip []byte, newOrigin func() *faultyOrigin, check func(*faultyOrigin)) {
+// another are the same as without faults, and each cut was followed by a request for the
+// rest. A reset may also discard earlier bytes.
+func wantFaultless(t *testing.T, wantZip []byte, etag string, reset bool, cutAt ...int) {
 	t.Helper()
 	is := is.New(t)
-	o := newOrigin()
+	check := func(o *faultyOrigin) {
+		t.Helper()
+		o.wantCuts(len(cutAt))
+		if !reset {
+			o.wantStarts(append([]int{0}, cutAt...)...)
+		}
+	}
+	o := (&faultyOrigin{etag: etag, reset: reset}).start(t, cutAt...)
 	is.True(bytes.Equal(must(o.downloadFile())(t), planFile()))
 	check(o)
 
-	o = newOrigin()
+	o = (&faultyOrigin{etag: etag, reset: reset}).start(t, cutAt...)
 	is.True(bytes.Equal(must(o.downloadZip())(t), wantZip))
 	check(o)
 }
@@ -242,21 +232,12 @@ func TestDownload_ResumesAfterOneCut(t *testing.T) {
 	t.Parallel()
 	wantZip := faultlessZip(t)
 	for _, at := range cutPositions(0) {
-		t.Run(fmt.Sprintf("closed at %d", at), func(t *testing.T) {
-			t.Parallel()
-			wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, `"1"`, at) }, func(o *faultyOrigin) {
-				o.wantCuts(1)
-				o.wantStarts(0, at)
+		for name, reset := range map[string]bool{"closed": false, "reset": true} {
+			t.Run(fmt.Sprintf("%s at %d", name, at), func(t *testing.T) {
+				t.Parallel()
+				wantFaultless(t, wantZip, `"1"`, reset, at)
 			})
-		})
-		t.Run(fmt.Sprintf("reset at %d", at), func(t *testing.T) {
-			t.Parallel()
-			wantFaultless(t, wantZip, func() *faultyOrigin {
-				o := newFaultyOrigin(t, `"1"`, at)
-				o.reset = true
-				return o
-			}, func(o *faultyOrigin) { o.wantCuts(1) })
-		})
+		}
 	}
 }
 
@@ -281,56 +262,29 @@ func TestDownload_ResumesAfterManyCuts(t *testing.T) {
 	for name, cutAt := range cutPlans {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, `"1"`, slices.Clone(cutAt)...) }, func(o *faultyOrigin) {
-				o.wantCuts(len(cutAt))
-				o.wantStarts(append([]int{0}, cutAt...)...)
-			})
+			wantFaultless(t, wantZip, `"1"`, false, cutAt...)
 		})
 	}
 }
 
-// A request is retried before the first byte, whatever the validator.
-func TestDownload_RetriesAfterCutBeforeFirstByte(t *testing.T) {
+// A request is retried before the first byte, whatever the validator. Later, a file without
+// a strong ETag is resumed by its Last-Modified.
+func TestDownload_ResumesWithoutStrongETag(t *testing.T) {
 	t.Parallel()
 	wantZip := faultlessZip(t)
 	for _, etag := range []string{"", `W/"1"`} {
-		wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, etag, 0) }, func(o *faultyOrigin) {
-			o.wantCuts(1)
-			o.wantStarts(0, 0)
-		})
-	}
-}
-
-func TestDownload_ResumesByLastModified(t *testing.T) {
-	t.Parallel()
-	wantZip := faultlessZip(t)
-	for _, etag := range []string{"", `W/"1"`} {
-		wantFaultless(t, wantZip, func() *faultyOrigin { return newFaultyOrigin(t, etag, cutStep, 3*cutStep) }, func(o *faultyOrigin) {
-			o.wantCuts(2)
-			o.wantStarts(0, cutStep, 3*cutStep)
-		})
+		wantFaultless(t, wantZip, etag, false, 0)
+		wantFaultless(t, wantZip, etag, false, cutStep, 3*cutStep)
 	}
 }
 
 // A download must never mix two versions of a file.
 func TestDownload_FailsWithoutMatchingETag(t *testing.T) {
 	t.Parallel()
-	for name, newOrigin := range map[string]func(t *testing.T, at int) *faultyOrigin{
-		"no validator": func(t *testing.T, at int) *faultyOrigin {
-			o := newFaultyOrigin(t, "", at)
-			o.undated = true
-			return o
-		},
-		"weak": func(t *testing.T, at int) *faultyOrigin {
-			o := newFaultyOrigin(t, `W/"1"`, at)
-			o.undated = true
-			return o
-		},
-		"changed": func(t *testing.T, at int) *faultyOrigin {
-			o := newFaultyOrigin(t, `"1"`, at)
-			o.changes = true
-			return o
-		},
+	for name, newOrigin := range map[string]func() *faultyOrigin{
+		"no validator": func() *faultyOrigin { return &faultyOrigin{undated: true} },
+		"weak":         func() *faultyOrigin { return &faultyOrigin{undated: true, etag: `W/"1"`} },
+		"changed":      func() *faultyOrigin { return &faultyOrigin{changes: true, etag: `"1"`} },
 	} {
 		starts := func(at int) []int {
 			if name == "changed" {
@@ -342,7 +296,7 @@ func TestDownload_FailsWithoutMatchingETag(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, file cut at %d", name, at), func(t *testing.T) {
 				t.Parallel()
 				is := is.New(t)
-				o := newOrigin(t, at)
+				o := newOrigin().start(t, at)
 				content, err := o.downloadFile()
 				is.True(errors.Is(err, exports.ErrFailed))
 				is.True(errors.Is(err, io.ErrUnexpectedEOF))
@@ -353,10 +307,10 @@ func TestDownload_FailsWithoutMatchingETag(t *testing.T) {
 			})
 			t.Run(fmt.Sprintf("%s, zip cut at %d", name, at), func(t *testing.T) {
 				t.Parallel()
-				o := newOrigin(t, at)
+				o := newOrigin().start(t, at)
 				archive, err := o.downloadZip()
 				if at <= prefixBytes {
-					wantSkipped(t, archive, err)
+					o.wantSkipped(archive, err)
 				} else {
 					wantTruncated(t, archive, err)
 				}
@@ -374,13 +328,11 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 	for _, at := range []int{prefixBytes + 2, prefixBytes + 1000, prefixBytes + cutStep - 1} {
 		for _, changes := range []bool{false, true} {
 			is := is.New(t)
-			o := newFaultyOrigin(t, "", at)
-			o.undated = !changes
-			content, starts := planFile(), []int{0, 0}
+			o, content, starts := &faultyOrigin{undated: true}, planFile(), []int{0, 0}
 			if changes {
-				o.etag, o.changes = `"1"`, true
-				content, starts = randomBytes(2, len(content)), []int{0, at, 0}
+				o, content, starts = &faultyOrigin{changes: true, etag: `"1"`}, randomBytes(2, len(content)), []int{0, at, 0}
 			}
+			o.start(t, at)
 			archive := must(o.downloadZip())(t)
 			r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 			is.Equal(len(r.File), 3)
@@ -394,7 +346,8 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 
 // wantSkipped fails the test unless the archive is complete without plan.bin, and
 // its manifest lists plan.bin as skipped.
-func wantSkipped(t *testing.T, archive []byte, err error) {
+func (o *faultyOrigin) wantSkipped(archive []byte, err error) {
+	t := o.t
 	t.Helper()
 	is := is.New(t)
 	is.NoErr(err)
@@ -405,7 +358,7 @@ func wantSkipped(t *testing.T, archive []byte, err error) {
 		body := must(r.File[i].Open())(t)
 		if name == "manifest.json" {
 			content := must(io.ReadAll(body))(t)
-			is.True(strings.Contains(string(content), `"sourceFileUrl": "plan.bin"`))
+			is.True(strings.Contains(string(content), `"sourceFileUrl": "`+o.urls[1]+`"`))
 			is.True(strings.Contains(string(content), `"included": 2`))
 			continue
 		}
