@@ -287,7 +287,6 @@ func TestBatch_AnnouncedSizeIsKeptOrBroken(t *testing.T) {
 	}
 }
 
-// sizedFile returns a file of some bytes that claims a size.
 func sizedFile(bytesOfIt, size int) *exports.File {
 	return &exports.File{Body: io.NopCloser(bytes.NewReader(make([]byte, bytesOfIt))), Size: int64(size)}
 }

@@ -129,7 +129,6 @@ func newService(opener exports.Opener, options exports.Options) *exports.Service
 	return s
 }
 
-// newUpstream returns an upstream and a Service in memory over it.
 func newUpstream(options exports.Options) (*fakeUpstream, *exports.Service) {
 	upstream := newFakeUpstream()
 	return upstream, newService(upstream, options)
@@ -145,7 +144,6 @@ func register(t *testing.T, s *exports.Service, urls ...string) (sources []strin
 	return sources
 }
 
-// put registers a URL for a source.
 func put(t *testing.T, s *exports.Service, source, exportedURL string) {
 	t.Helper()
 	if _, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL}); err != nil {
@@ -255,7 +253,6 @@ func fillContent(p []byte, seed uint64, offset int64) {
 	copy(p, first[:])
 }
 
-// contentOf returns the complete content of a file.
 func contentOf(f fakeFile) []byte {
 	p := make([]byte, f.size)
 	fillContent(p, f.seed, 0)
@@ -396,7 +393,6 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 
 func (b *fakeBody) Close() error { return nil }
 
-// newFiles returns files of equal size.
 func newFiles(count int, size int64) (files []fakeFile) {
 	for i := range count {
 		files = append(files, newFile(size, uint64(i)))
@@ -468,7 +464,6 @@ func read(t *testing.T, link *exports.Link, offset, length int64) ([]byte, error
 	return out.Bytes(), err
 }
 
-// readError returns the error of read.
 func readError(t *testing.T, link *exports.Link, offset, length int64) error {
 	t.Helper()
 	_, err := read(t, link, offset, length)

@@ -27,7 +27,6 @@ func largeFiles() []fakeFile {
 
 var errCut = errors.New("connection lost")
 
-// cutWriter fails after some bytes.
 type cutWriter struct{ left int64 }
 
 func (w *cutWriter) Write(p []byte) (int, error) {
@@ -37,7 +36,6 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLink_ResumeReadsOnlyTheRest cuts a download at 95 % and continues it.
 func TestLink_ResumeReadsOnlyTheRest(t *testing.T) {
 	for _, process := range []string{"same", "other", "restarted", "nothing remembered"} {
 		t.Run(process, func(t *testing.T) {
@@ -112,7 +110,6 @@ func TestLink_LeavesMissingFilesToOtherRanges(t *testing.T) {
 	})
 }
 
-// TestLink_ParallelRangesReadEachByteOnce downloads in eight parts at a time.
 func TestLink_ParallelRangesReadEachByteOnce(t *testing.T) {
 	l, _, link := newLink(t, largeFiles()...)
 

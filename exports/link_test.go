@@ -67,7 +67,6 @@ func (l *linkTest) create(s *exports.Service) *exports.Link {
 	return must(s.CreateLink(l.t.Context(), exports.LinkRequest{Items: items, Owner: exports.Digest{1}}))(l.t)
 }
 
-// newLink returns a link to files, and the Service that has created it.
 func newLink(t *testing.T, files ...fakeFile) (*linkTest, *exports.Service, *exports.Link) {
 	t.Helper()
 	l := newLinkTest(t, files...)
@@ -293,7 +292,6 @@ func TestLink_RenewalCountsAsARequest(t *testing.T) {
 	})
 }
 
-// TestLink_BeginsSectionsWithoutBytes has files that are resumable, and not.
 func TestLink_BeginsSectionsWithoutBytes(t *testing.T) {
 	for _, validator := range []string{`"1"`, ""} {
 		is := is.New(t)

@@ -175,7 +175,6 @@ func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
 	is.True(isLost(readError(t, l.find(other, link.Token), 4_000_000, 1000)))
 }
 
-// TestLink_ComparesBothNeighbors reads the end of a file, and then all before it.
 func TestLink_ComparesBothNeighbors(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(4<<20, 1))

@@ -169,7 +169,6 @@ func TestShareLink_ReplacesADeletedLink(t *testing.T) {
 	}
 }
 
-// heldInsertStore inserts links when held is closed.
 type heldInsertStore struct {
 	linkStore
 	held chan struct{}
@@ -233,8 +232,6 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 	is.Equal(asked, []string{source, source})
 }
 
-// TestShareLink_OfTheRegisteredFile registers another file, and the first one again after
-// its link was renewed.
 func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	is := is.New(t)
 	origin, s := newPrivate(exports.Options{})

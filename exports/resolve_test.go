@@ -17,12 +17,10 @@ import (
 	"example.com/canvasback/storage/memory"
 )
 
-// newResolving returns a Service with Options.Resolve.
 func newResolving(upstream *fakeUpstream, resolve func(context.Context, exports.ResolveRequest) (exports.Resolution, error)) *exports.Service {
 	return newService(upstream, exports.Options{OpenTimeout: 20 * time.Second, Resolve: resolve})
 }
 
-// resolve returns the item of a source after Resolve.
 func resolve(ctx context.Context, s *exports.Service, source string) exports.BatchItem {
 	items := exports.BatchOf(source)
 	item, err := s.FindItem(ctx, items[0])

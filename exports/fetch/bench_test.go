@@ -183,7 +183,6 @@ func proxyHandler(client *http.Client, u string) http.HandlerFunc {
 	}
 }
 
-// startAPI starts a server with the API and returns its URL.
 func startAPI(b *testing.B, service *exports.Service) string {
 	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
 		Exports:                   service,
@@ -194,7 +193,6 @@ func startAPI(b *testing.B, service *exports.Service) string {
 	return server.URL
 }
 
-// post sends a request and copies the response body to w.
 func post(ctx context.Context, client *http.Client, u string, body any, w io.Writer) error {
 	content, err := json.Marshal(body)
 	if err != nil {
@@ -216,7 +214,6 @@ func post(ctx context.Context, client *http.Client, u string, body any, w io.Wri
 	return err
 }
 
-// posting returns a download that posts a body.
 func posting(client *http.Client, u string, body any) download {
 	return func(ctx context.Context) (int64, error) {
 		var n counter
@@ -241,7 +238,6 @@ func itemsOf(sources []string) items {
 	return body
 }
 
-// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -287,7 +283,6 @@ func BenchmarkFile(b *testing.B) {
 	})
 }
 
-// throttledWriter accepts a limited number of bytes per second.
 type throttledWriter struct {
 	counter
 	perSecond int64
@@ -356,7 +351,6 @@ func BenchmarkHeap(b *testing.B) {
 
 const kiB, miB = 1 << 10, 1 << 20
 
-// batchCase is a measured batch.
 type batchCase struct {
 	files  int
 	size   int64
@@ -371,7 +365,6 @@ func (c batchCase) String() string {
 
 func (c batchCase) total() int64 { return int64(c.files) * c.size }
 
-// startOrigins starts the origins of a batch and returns the URLs of its files.
 func (c batchCase) startOrigins(b *testing.B) []string {
 	var origins []string
 	for range max(c.hosts, 1) {
@@ -491,7 +484,6 @@ func BenchmarkBatch_FirstByte(b *testing.B) {
 	}
 }
 
-// timeToFirstByte returns when download has written its first byte.
 func timeToFirstByte(download func(io.Writer) error) (time.Duration, error) {
 	w := &firstByteWriter{start: time.Now()}
 	err := download(w)

@@ -112,7 +112,6 @@ func (o *faultyOrigin) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, changed, bytes.NewReader(content))
 }
 
-// cut interrupts a response.
 func (o *faultyOrigin) cut(conn net.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +123,6 @@ func (o *faultyOrigin) cut(conn net.Conn) {
 	conn.Close()
 }
 
-// cutWriter is a ResponseWriter that cuts its connection after some bytes.
 type cutWriter struct {
 	http.ResponseWriter
 	remaining int
@@ -159,8 +157,6 @@ func (o *faultyOrigin) wantCuts(n int) {
 	}
 }
 
-// wantStarts fails the test unless these were the range starts of the requests
-// for plan.bin.
 func (o *faultyOrigin) wantStarts(starts ...int) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -170,7 +166,6 @@ func (o *faultyOrigin) wantStarts(starts ...int) {
 	}
 }
 
-// downloadFile downloads plan.bin.
 func (o *faultyOrigin) downloadFile() ([]byte, error) {
 	o.t.Helper()
 	export := must(o.service.Find(o.t.Context(), o.urls[1]))(o.t)
@@ -186,7 +181,6 @@ func (o *faultyOrigin) downloadFile() ([]byte, error) {
 	return content, err
 }
 
-// downloadZip downloads all three files.
 func (o *faultyOrigin) downloadZip() ([]byte, error) {
 	o.t.Helper()
 	found := must(o.service.FindBatch(o.t.Context(), exports.BatchOf(o.urls...)))(o.t)
@@ -197,7 +191,6 @@ func (o *faultyOrigin) downloadZip() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// faultlessZip returns the archive of an origin without faults.
 func faultlessZip(t *testing.T) []byte {
 	t.Helper()
 	o := (&faultyOrigin{etag: `"1"`}).start(t)

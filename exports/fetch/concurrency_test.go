@@ -108,7 +108,6 @@ func TestStream_PeekAfterContextEnds(t *testing.T) {
 	})
 }
 
-// countingReader counts the calls of Read.
 type countingReader struct {
 	io.Reader
 	reads int

@@ -91,7 +91,6 @@ func (c *client) open(t testing.TB, rawURL string) (*exports.File, error) {
 	return file, err
 }
 
-// read returns the content of a file.
 func (c *client) read(t testing.TB, rawURL string) (string, error) {
 	t.Helper()
 	file, err := c.open(t, rawURL)
@@ -197,7 +196,6 @@ func resetConn(conn net.Conn) {
 	conn.Close()
 }
 
-// waitForClose returns when the peer has closed the connection.
 func waitForClose(conn net.Conn) {
 	io.Copy(io.Discard, conn)
 }

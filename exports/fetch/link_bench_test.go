@@ -50,7 +50,6 @@ func startTaggedOrigin(tb testing.TB, files int, size int64, sent *atomic.Int64)
 	return urls, host
 }
 
-// countingResponse counts the bytes of a body.
 type countingResponse struct {
 	http.ResponseWriter
 	sent *atomic.Int64
@@ -89,7 +88,6 @@ func (s *linkServer) restart(urls []string) {
 	s.handler.Store(&handler)
 }
 
-// createLink returns the URL of a new link to a zip, and its size.
 func (s *linkServer) createLink(urls []string) (linkURL string, size int64) {
 	s.tb.Helper()
 	content := must(json.Marshal(itemsOf(urls)))(s.tb)
@@ -147,7 +145,6 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// getRange requests a part of a link and returns the response.
 func getRange(tb testing.TB, client *http.Client, linkURL string, offset, length int64) *http.Response {
 	tb.Helper()
 	request := must(http.NewRequestWithContext(tb.Context(), http.MethodGet, linkURL, nil))(tb)

@@ -110,7 +110,6 @@ func (o *changingOrigin) serve(conn net.Conn, r *http.Request, _ int) {
 	}
 }
 
-// response returns a correct response.
 func (o *changingOrigin) response(r *http.Request) []byte {
 	var b bytes.Buffer
 	first, last, ranged := o.requestedRange(r)

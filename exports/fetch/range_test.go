@@ -19,18 +19,15 @@ import (
 	"example.com/canvasback/exports/fetch"
 )
 
-// serveTestFile serves testFile with an ETag.
 func serveTestFile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", `"1"`)
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(testFile))
 }
 
-// testRange is a part of testFile.
 func testRange(offset, length int) exports.Part {
 	return exports.Part{Validator: `"1"`, Size: int64(len(testFile)), Offset: int64(offset), Length: int64(length)}
 }
 
-// readRange returns the content of a range.
 func (c *client) readRange(t testing.TB, rawURL string, r exports.Part) (string, error) {
 	t.Helper()
 	body, err := c.OpenRange(t.Context(), parse(t, rawURL), r)

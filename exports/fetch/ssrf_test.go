@@ -39,7 +39,6 @@ var publicIPs = strings.Fields(`
 	8.8.8.8 1.1.1.1 100.63.255.255 100.128.0.0 172.32.0.1 168.63.129.15
 	2606:4700:4700::1111 2001:4860:4860::8888`)
 
-// ipURL returns the URL of an IP address.
 func ipURL(ip string) string {
 	if strings.Contains(ip, ":") {
 		return "http://[" + strings.Replace(ip, "%", "%25", 1) + "]/"

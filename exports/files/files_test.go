@@ -317,7 +317,6 @@ func FuzzOpener_Check(f *testing.F) {
 	})
 }
 
-// TestOpener_EscapingFileIsGone opens what is not below the directory.
 func TestOpener_EscapingFileIsGone(t *testing.T) {
 	is := is.New(t)
 	dir := t.TempDir()
@@ -352,7 +351,6 @@ func newDir(t *testing.T) (name string, o *files.Opener) {
 	return name, newOpener(t, "https://example.com/", os.DirFS(dir))
 }
 
-// stat returns the file of fileURL.
 func stat(t *testing.T, o *files.Opener) *exports.File {
 	t.Helper()
 	file, err := o.Stat(t.Context(), parse(t, fileURL))
@@ -443,7 +441,6 @@ var changes = map[string]func(name string) error{
 	"grown":     func(name string) error { return os.Truncate(name, 20) },
 }
 
-// overwrite changes the content of a file to one of the same size.
 func overwrite(name, content string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {

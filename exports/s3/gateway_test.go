@@ -60,7 +60,6 @@ func newGateway(t testing.TB) *gateway {
 	return g
 }
 
-// start starts a versitygw.
 func (g *gateway) start(t testing.TB) {
 	t.Helper()
 	program, err := exec.LookPath("versitygw")
@@ -114,7 +113,6 @@ func freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// do sends a signed request and returns the header and the body of the response.
 func (g *gateway) do(t testing.TB, method, key, query string, content []byte, header http.Header) (http.Header, string) {
 	t.Helper()
 	is := is.New(t)
@@ -141,7 +139,6 @@ func (g *gateway) do(t testing.TB, method, key, query string, content []byte, he
 	return response.Header, string(body)
 }
 
-// put stores an object and returns the header of the response.
 func (g *gateway) put(t testing.TB, key string, content []byte) http.Header {
 	t.Helper()
 	response, _ := g.do(t, http.MethodPut, key, "", content, http.Header{
@@ -150,7 +147,6 @@ func (g *gateway) put(t testing.TB, key string, content []byte) http.Header {
 	return response
 }
 
-// opener returns an Opener of the bucket. Change may modify its options.
 func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	t.Helper()
 	options := s3.Options{Buckets: []string{g.bucket}, Credentials: g.credentials, Region: g.region, Endpoint: g.url}
@@ -163,12 +159,10 @@ func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	return opener
 }
 
-// objectURL returns the s3 URL of a key.
 func (g *gateway) objectURL(key string) *url.URL {
 	return &url.URL{Scheme: "s3", Host: g.bucket, Path: "/" + key}
 }
 
-// openKey returns the file of a key, and its content.
 func openKey(t testing.TB, opener *s3.Opener, u *url.URL) (*exports.File, string) {
 	t.Helper()
 	file, err := opener.Open(t.Context(), parse(t, u.String()))
@@ -176,7 +170,6 @@ func openKey(t testing.TB, opener *s3.Opener, u *url.URL) (*exports.File, string
 	return file, read(t, file.Body)
 }
 
-// get returns the status and the body of a URL, as a browser requests it.
 func get(t testing.TB, rawURL string) (int, string) {
 	t.Helper()
 	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil))(t)
@@ -454,7 +447,6 @@ type linkReaderAt struct {
 	link *exports.Link
 }
 
-// ReadAt implements [io.ReaderAt].
 func (l linkReaderAt) ReadAt(p []byte, offset int64) (int, error) {
 	n := min(int64(len(p)), l.link.Size-offset)
 	part := sectionBuffer{section: exports.Section{Offset: offset, Length: n}}

@@ -8,7 +8,6 @@ import (
 	"github.com/matryer/is"
 )
 
-// content returns random bytes.
 func content(r *rand.Rand, size int) []byte {
 	b := make([]byte, size)
 	for i := range b {

@@ -101,7 +101,6 @@ func (f *factTest) open(_ context.Context, offset, length int64) (io.ReadCloser,
 	return io.NopCloser(bytes.NewReader(f.file[offset:][:length])), nil
 }
 
-// part reads a part of the file, and closes it.
 func (f *factTest) part(fact *Fact, offset, length int64) ([]byte, error) {
 	r, err := fact.Open(f.t.Context(), f.open, offset, length)
 	if err != nil {

@@ -512,7 +512,6 @@ func TestQueue_TruncatedFileFails(t *testing.T) {
 	is.Equal(u.closed.Load(), int64(1))
 }
 
-// panickingReader panics when it is read.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("bug in Read") }
@@ -615,7 +614,6 @@ func TestQueue_OneTimeoutDoesNotStopIt(t *testing.T) {
 	})
 }
 
-// used returns how many bytes prefixes take.
 func (b *Budget) used() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -74,7 +74,6 @@ func TestArchive_EqualsWrittenArchive(t *testing.T) {
 	}
 }
 
-// compareLayout compares a layout with an archive that has been written.
 func compareLayout(t *testing.T, name string, entries []Entry, z *Writer) {
 	t.Helper()
 	archive := newArchive(t, entries)

@@ -32,7 +32,6 @@ type segment struct {
 // Writer.
 const maxWritten = 1 << 20
 
-// newModel writes an archive with a Writer.
 func newModel(t testing.TB, entries []Entry) *model {
 	t.Helper()
 	is := is.New(t)
@@ -100,7 +99,6 @@ func (m *model) ReadFrom(r io.Reader) (int64, error) {
 	return limited.N, nil
 }
 
-// slice returns length bytes of the archive from offset.
 func (m *model) slice(offset, length int64) []byte {
 	out := make([]byte, 0, length)
 	i := sort.Search(len(m.segments), func(i int) bool { return m.segments[i].offset > offset }) - 1
@@ -125,12 +123,10 @@ func (m *model) slice(offset, length int64) []byte {
 	return out
 }
 
-// Content implements [Source].
 func (m *model) Content(entry int, offset, length int64) (io.Reader, error) {
 	return newPattern(entry, offset, length), nil
 }
 
-// CRC implements [Source].
 func (m *model) CRC(entry int) (uint32, error) { return m.entries[entry].CRC, nil }
 
 // pattern is the generated content of an entry, from an offset on.

@@ -337,7 +337,6 @@ func TestArchive_WriteRangeReturnsErrors(t *testing.T) {
 	}
 }
 
-// limitedWriter fails after some bytes.
 type limitedWriter int
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
@@ -374,7 +373,6 @@ type fileReader struct{ *io.LimitedReader }
 
 func (r fileReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, r.LimitedReader) }
 
-// osSource has its content in a file.
 type osSource struct{ f *os.File }
 
 func (s osSource) Content(_ int, offset, length int64) (io.Reader, error) {

@@ -27,7 +27,6 @@ import (
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
-// file is an entry of a test archive.
 type file struct {
 	name     string
 	content  []byte
@@ -190,7 +189,6 @@ func TestWriter_RejectsWrongSize(t *testing.T) {
 	is.True(NewWriter(io.Discard).AddBytes(Entry{Name: "x", Size: 2, Streamed: true}, []byte("ab")) != nil)
 }
 
-// zeros is an endless stream.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
