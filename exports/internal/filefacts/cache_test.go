@@ -110,6 +110,14 @@ func (f *factTest) part(fact *Fact, offset, length int64) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
+// add adds blocks as another reader does.
+func (f *factTest) add(fact *Fact, blocks ...int64) (err error) {
+	for _, i := range blocks {
+		err = errors.Join(err, fact.add(i*minBlock, crc32.ChecksumIEEE(f.file[i*minBlock:][:minBlock])))
+	}
+	return err
+}
+
 func TestReader_ReturnsNoByteOfABlockThatDiffers(t *testing.T) {
 	is := is.New(t)
 	f := newFactTest(t, 3*minBlock+5)
@@ -301,36 +309,25 @@ func TestFact_ReadMissingWhileTheLastBlockIsAdded(t *testing.T) {
 	}
 }
 
-// TestFact_ReadMissingDoesNotWaitForItself reads four runs between known blocks.
-func TestFact_ReadMissingDoesNotWaitForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		f := newFactTest(t, 9*minBlock)
-		fact := f.confirm(f.process)
-		for i := int64(1); i < 9; i += 2 {
-			is.NoErr(fact.add(i*minBlock, crc32.ChecksumIEEE(f.file[i*minBlock:][:minBlock])))
-		}
-		time.Sleep(time.Minute)
-		start := time.Now()
-		must(fact.ReadMissing(t.Context(), f.open))(t)
-		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
-	})
-}
-
-// TestFact_ReadMissingDoesNotWaitForKnownBlocks has another reader of what is known.
-func TestFact_ReadMissingDoesNotWaitForKnownBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
-		f := newFactTest(t, 2*minBlock)
-		fact := f.confirm(f.process)
-		crc := crc32.ChecksumIEEE(f.file[:minBlock])
-		is.NoErr(fact.add(0, crc))
-		time.Sleep(time.Minute)
-		is.NoErr(fact.add(0, crc))
-		start := time.Now()
-		must(fact.ReadMissing(t.Context(), f.open))(t)
-		is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
-	})
+func TestFact_ReadMissingDoesNotWait(t *testing.T) {
+	for name, c := range map[string]struct{ first, again []int64 }{
+		"for itself, between known blocks": {[]int64{1, 3, 5, 7}, nil},
+		"for a reader of known blocks":     {[]int64{0}, []int64{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := is.New(t)
+				f := newFactTest(t, 9*minBlock)
+				fact := f.confirm(f.process)
+				is.NoErr(f.add(fact, c.first...))
+				time.Sleep(time.Minute)
+				is.NoErr(f.add(fact, c.again...))
+				start := time.Now()
+				must(fact.ReadMissing(t.Context(), f.open))(t)
+				is.Equal(time.Since(start), time.Duration(0)) // of the simulated clock
+			})
+		})
+	}
 }
 
 func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
@@ -352,8 +349,8 @@ func TestFact_ReadMissingWaitsForActiveReaders(t *testing.T) {
 				defer synctest.Wait()
 				defer cancel()
 				go func() {
-					for offset := int64(0); offset < int64(len(f.file)); offset += minBlock {
-						fact.add(offset, crc32.ChecksumIEEE(f.file[offset:][:minBlock]))
+					for i := range int64(80) {
+						f.add(fact, i)
 						select {
 						case <-time.After(c.pause):
 						case <-other.Done():

@@ -89,9 +89,7 @@ func compareLayout(t *testing.T, name string, entries []Entry, z *Writer) {
 
 func newArchive(t testing.TB, entries []Entry) *Archive {
 	t.Helper()
-	archive, err := NewArchive(entries)
-	is.New(t).NoErr(err)
-	return archive
+	return must(NewArchive(entries))(t)
 }
 
 func TestNewArchive_RejectsInvalidEntries(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/exports/ziptest"
 	"example.com/canvasback/storage/testflag"
 )
 
@@ -124,35 +122,6 @@ func checkRange(t *testing.T, m *model, archive *Archive, offset, length int64) 
 	}
 	is.New(t).True(bytes.Equal(out.Bytes(), m.slice(offset, length)))
 }
-
-// TestArchive_ReadByAllReaders joins an archive from many ranges.
-func TestArchive_ReadByAllReaders(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	files := corpus()
-	entries := make([]Entry, len(files))
-	for i, f := range files {
-		entries[i] = f.entry()
-	}
-	archive := newArchive(t, entries)
-	random := rand.New(rand.NewPCG(4, 5))
-	var out bytes.Buffer
-	for out.Len() < int(archive.Size()) {
-		offset := int64(out.Len())
-		is.NoErr(archive.WriteRange(&out, offset, min(randomLength(random), archive.Size()-offset), fileSource(files)))
-	}
-	ziptest.Read(t, out.Bytes(), len(files), namesOf(files))
-	is.True(bytes.Equal(out.Bytes(), writeZip(t, files)))
-}
-
-// fileSource is a [Source] of files in memory.
-type fileSource []file
-
-func (s fileSource) Content(entry int, offset, length int64) (io.Reader, error) {
-	return bytes.NewReader(s[entry].content[offset : offset+length]), nil
-}
-
-func (s fileSource) CRC(entry int) (uint32, error) { return s[entry].entry().CRC, nil }
 
 // FuzzArchive_WriteRange takes two bytes for each entry: its form and the size of
 // its content.
@@ -385,10 +354,7 @@ func (s osSource) CRC(int) (uint32, error) { return 0, nil }
 func TestArchive_WriteRangeLetsKernelCopy(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	path := filepath.Join(t.TempDir(), "x")
-	is.NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
-	f := must(os.Open(path))(t)
-	defer f.Close()
+	f := newZeroFile(t)
 	archive := newArchive(t, []Entry{{Name: "x", Size: 100_000}})
 	w := &kernelWriter{Writer: io.Discard}
 	is.NoErr(archive.WriteRange(w, 10_000, 80_000, osSource{f}))

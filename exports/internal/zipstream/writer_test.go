@@ -90,20 +90,25 @@ func writeZip(t testing.TB, files []file) []byte {
 	return out.Bytes()
 }
 
+func readZip(t testing.TB, archive []byte) *zip.Reader {
+	t.Helper()
+	return must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
+}
+
 func TestWriter_ReadByArchiveZip(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	files := corpus()
-	archive := writeZip(t, files)
-	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
-	is.Equal(len(r.File), len(files))
-	for i, f := range r.File {
-		is.Equal(f.Name, files[i].name)
-		is.Equal(f.Modified.UTC(), modified)
-		is.Equal(f.NonUTF8, false)
-		body := must(f.Open())(t)
-		content := must(io.ReadAll(body))(t) // the checksum matches too
-		is.True(bytes.Equal(content, files[i].content))
+	for _, files := range [][]file{nil, corpus()} {
+		r := readZip(t, writeZip(t, files))
+		is.Equal(len(r.File), len(files))
+		for i, f := range r.File {
+			is.Equal(f.Name, files[i].name)
+			is.Equal(f.Modified.UTC(), modified)
+			is.Equal(f.NonUTF8, false)
+			body := must(f.Open())(t)
+			content := must(io.ReadAll(body))(t) // the checksum matches too
+			is.True(bytes.Equal(content, files[i].content))
+		}
 	}
 }
 
@@ -111,32 +116,15 @@ func TestWriter_ReadByArchiveZip(t *testing.T) {
 // a file and from a pipe.
 func TestWriter_ReadByAllReaders(t *testing.T) {
 	t.Parallel()
-	files := corpus()
-	ziptest.Read(t, writeZip(t, files), len(files), namesOf(files))
-}
-
-func namesOf(files []file) []string {
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = f.name
-	}
-	return names
-}
-
-func TestWriter_EmptyArchive(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	archive := writeZip(t, nil)
-	is.Equal(len(must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t).File), 0)
-}
-
-func TestWriter_SingleEntryReadByAllReaders(t *testing.T) {
-	t.Parallel()
-	for _, f := range []file{
-		{"stored.txt", []byte("x"), false}, {"stream.txt", []byte("x"), true},
-		{"empty", nil, false}, {"empty stream", nil, true},
+	x := []byte("x")
+	for _, files := range [][]file{
+		corpus(), {{"stored.txt", x, false}}, {{"stream.txt", x, true}}, {{"empty", nil, false}}, {{"empty stream", nil, true}},
 	} {
-		ziptest.Read(t, writeZip(t, []file{f}), 1, []string{f.name})
+		var names []string
+		for _, f := range files {
+			names = append(names, f.name)
+		}
+		ziptest.Read(t, writeZip(t, files), len(files), names)
 	}
 }
 
@@ -150,7 +138,7 @@ func TestWriter_ManyEntriesAreZip64(t *testing.T) {
 		files[i] = file{name: fmt.Sprintf("%d.txt", i), content: []byte{byte(i)}}
 	}
 	archive := writeZip(t, files)
-	is.Equal(len(must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t).File), count)
+	is.Equal(len(readZip(t, archive).File), count)
 	ziptest.Read(t, archive, count, nil)
 }
 
@@ -366,13 +354,20 @@ func (w *kernelWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
+// newZeroFile returns an open file of 100,000 bytes.
+func newZeroFile(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x")
+	is.New(t).NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
+	f := must(os.Open(path))(t)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 func TestWriter_AddStoredLetsKernelCopy(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	path := filepath.Join(t.TempDir(), "x")
-	is.NoErr(os.WriteFile(path, make([]byte, 100_000), 0o600))
-	f := must(os.Open(path))(t)
-	defer f.Close()
+	f := newZeroFile(t)
 	w := &kernelWriter{Writer: io.Discard}
 	is.NoErr(NewWriter(w).AddStored(Entry{Name: "x", Size: 90_010}, bytes.NewReader(make([]byte, 10)), f))
 	is.Equal(w.copied, int64(90_000))
