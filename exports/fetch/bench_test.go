@@ -134,14 +134,13 @@ func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.
 }
 
 func newService(b testing.TB, store exports.Store, urls []string, options exports.Options) *exports.Service {
-	is := is.New(b)
 	service := must(exports.NewService(store, &options))(b)
 	for _, u := range urls {
 		if _, err := service.Find(b.Context(), u); err == nil {
 			continue
 		}
 		_, _, err := service.Register(b.Context(), exports.Registration{SourceURL: u, ExportedURL: u})
-		is.NoErr(err)
+		is.New(b).NoErr(err)
 	}
 	return service
 }
@@ -184,13 +183,15 @@ func proxyHandler(client *http.Client, u string) http.HandlerFunc {
 }
 
 func startAPI(b *testing.B, service *exports.Service) string {
-	server := httptest.NewServer(httpapi.Handler(&httpapi.Options{
-		Exports:                   service,
-		DangerouslySkipClientKeys: true,
-		Logger:                    slog.New(slog.DiscardHandler),
-	}))
+	server := httptest.NewServer(newAPI(service))
 	b.Cleanup(server.Close)
 	return server.URL
+}
+
+func newAPI(service *exports.Service) http.Handler {
+	return httpapi.Handler(&httpapi.Options{
+		Exports: service, DangerouslySkipClientKeys: true, Logger: slog.New(slog.DiscardHandler),
+	})
 }
 
 func post(ctx context.Context, client *http.Client, u string, body any, w io.Writer) error {
@@ -226,16 +227,12 @@ type item struct {
 	Source string `json:"sourceFileUrl"`
 }
 
-type items struct {
-	Items []item `json:"items"`
-}
-
-func itemsOf(sources []string) items {
-	var body items
+func itemsOf(sources []string) map[string][]item {
+	var list []item
 	for _, source := range sources {
-		body.Items = append(body.Items, item{source})
+		list = append(list, item{source})
 	}
-	return body
+	return map[string][]item{"items": list}
 }
 
 type counter int64

@@ -47,9 +47,7 @@ type client struct {
 
 func newOpener(t testing.TB, o fetch.Options) *fetch.Opener {
 	t.Helper()
-	opener, err := fetch.New(&o)
-	is.New(t).NoErr(err)
-	return opener
+	return must(fetch.New(&o))(t)
 }
 
 // newClient returns a client. Without a Resolver, every lookup fails.
@@ -106,9 +104,7 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(rawURL)
-	is.New(t).NoErr(err)
-	return u
+	return must(url.Parse(rawURL))(t)
 }
 
 // startOrigin starts an origin server on loopback.
@@ -133,8 +129,7 @@ func (h rawHandler) serve(conn net.Conn, n int) {
 // startRawOrigin starts an origin server on loopback.
 func startRawOrigin(t testing.TB, handler rawHandler) (baseURL, host string) {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	is.New(t).NoErr(err)
+	listener := must(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for n := 1; ; n++ {

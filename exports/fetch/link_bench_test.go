@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +14,6 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
-	"example.com/canvasback/httpapi"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -73,18 +70,14 @@ func startLinkServer(tb testing.TB, host string) *linkServer {
 	opener := newOpener(tb, fetch.Options{AllowedHosts: []string{host}, OnlyAllowed: true})
 	tb.Cleanup(opener.CloseIdleConnections)
 	s := &linkServer{tb: tb, opener: opener}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }))
-	tb.Cleanup(server.Close)
-	s.url = server.URL
+	s.url, _ = startOrigin(tb, func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) })
 	return s
 }
 
 // restart forgets everything and registers the URLs as their own sources.
 func (s *linkServer) restart(urls []string) {
 	service := newService(s.tb, memory.New().Exports(), urls, exports.Options{Openers: []exports.Opener{s.opener}, LinkRequests: 64, LinkServed: 1 << 30})
-	handler := httpapi.Handler(&httpapi.Options{
-		Exports: service, DangerouslySkipClientKeys: true, Logger: slog.New(slog.DiscardHandler),
-	})
+	handler := newAPI(service)
 	s.handler.Store(&handler)
 }
 

@@ -216,9 +216,7 @@ func TestOpener_OpenRejectsOwnListener(t *testing.T) {
 
 func atoi(t *testing.T, text string) int {
 	t.Helper()
-	n, err := strconv.Atoi(text)
-	is.New(t).NoErr(err)
-	return n
+	return must(strconv.Atoi(text))(t)
 }
 
 // TestOpener_ErrorsHideNetwork compares what a client learns of a batch.

@@ -31,16 +31,12 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 
 func newOpener(t testing.TB, prefix string, fsys fs.FS) *files.Opener {
 	t.Helper()
-	o, err := files.New(prefix, fsys)
-	is.New(t).NoErr(err)
-	return o
+	return must(files.New(prefix, fsys))(t)
 }
 
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(rawURL)
-	is.New(t).NoErr(err)
-	return u
+	return must(url.Parse(rawURL))(t)
 }
 
 func TestNew_RejectsInvalidPrefix(t *testing.T) {
@@ -353,9 +349,7 @@ func newDir(t *testing.T) (name string, o *files.Opener) {
 
 func stat(t *testing.T, o *files.Opener) *exports.File {
 	t.Helper()
-	file, err := o.Stat(t.Context(), parse(t, fileURL))
-	is.New(t).NoErr(err)
-	return file
+	return must(o.Stat(t.Context(), parse(t, fileURL)))(t)
 }
 
 func rangeOf(file *exports.File, offset, length int64) exports.Part {

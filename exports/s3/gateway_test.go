@@ -107,8 +107,7 @@ func (g *gateway) start(t testing.TB) {
 // freeAddress returns a loopback address that nothing listens on.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	is.New(t).NoErr(err)
+	listener := must(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -153,8 +152,7 @@ func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	for _, c := range change {
 		c(&options)
 	}
-	opener, err := s3.New(&options)
-	is.New(t).NoErr(err)
+	opener := must(s3.New(&options))(t)
 	t.Cleanup(opener.CloseIdleConnections)
 	return opener
 }
@@ -165,8 +163,7 @@ func (g *gateway) objectURL(key string) *url.URL {
 
 func openKey(t testing.TB, opener *s3.Opener, u *url.URL) (*exports.File, string) {
 	t.Helper()
-	file, err := opener.Open(t.Context(), parse(t, u.String()))
-	is.New(t).NoErr(err)
+	file := must(opener.Open(t.Context(), parse(t, u.String())))(t)
 	return file, read(t, file.Body)
 }
 
@@ -216,9 +213,7 @@ func TestGateway_OddKeys(t *testing.T) {
 		is.Equal(must(opener.Stat(t.Context(), g.objectURL(key)))(t).Validator, file.Validator)
 		_, got = openKey(t, opener, parse(t, g.url+"/"+g.bucket+(&url.URL{Path: "/" + key}).EscapedPath()))
 		is.Equal(got, content)
-		part, err := opener.OpenRange(t.Context(), g.objectURL(key), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 3, Length: 4})
-		is.NoErr(err)
-		is.Equal(read(t, part), "tent")
+		is.Equal(readPart(t, opener, g.objectURL(key), file, 3, 4), "tent")
 		public := must(opener.PublicURL(t.Context(), g.objectURL(key), ""))(t)
 		status, got := get(t, public)
 		is.Equal(status, http.StatusOK)
@@ -250,8 +245,7 @@ func TestGateway_EmptyObject(t *testing.T) {
 	is.Equal(file.Size, int64(0))
 	file = must(opener.Stat(t.Context(), g.objectURL("empty")))(t)
 	is.Equal(file.Size, int64(0))
-	part := must(opener.OpenRange(t.Context(), g.objectURL("empty"), exports.Part{Validator: file.Validator}))(t)
-	is.Equal(read(t, part), "")
+	is.Equal(readPart(t, opener, g.objectURL("empty"), file, 0, 0), "")
 }
 
 func TestGateway_ChangedObject(t *testing.T) {
@@ -287,9 +281,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 	file, content := openKey(t, opener, previous)
 	is.Equal(content, "first")
 	is.Equal(must(opener.Stat(t.Context(), previous))(t).Validator, file.Validator)
-	part, err := opener.OpenRange(t.Context(), previous, exports.Part{Validator: file.Validator, Size: 5, Offset: 1, Length: 2})
-	is.NoErr(err)
-	is.Equal(read(t, part), "ir")
+	is.Equal(readPart(t, opener, previous, file, 1, 2), "ir")
 	public := must(opener.PublicURL(t.Context(), previous, ""))(t)
 	status, content := get(t, public)
 	is.Equal(status, http.StatusOK)
@@ -304,8 +296,7 @@ func TestGateway_VersionedObject(t *testing.T) {
 func TestGateway_Errors(t *testing.T) {
 	g := newGateway(t)
 	g.put(t, "a", []byte("content"))
-	valid, err := g.credentials(t.Context())
-	is.New(t).NoErr(err)
+	valid := must(g.credentials(t.Context()))(t)
 	other := g.bucket + "x"
 	for _, c := range []struct {
 		url    *url.URL
@@ -374,9 +365,7 @@ func TestGateway_MultipartObject(t *testing.T) {
 	file, got := openKey(t, opener, g.objectURL("a"))
 	is.True(got == string(content))
 	is.True(strings.HasSuffix(file.Validator, `-2"`))
-	part, err := opener.OpenRange(t.Context(), g.objectURL("a"), exports.Part{Validator: file.Validator, Size: file.Size, Offset: 5<<20 - 3, Length: 6})
-	is.NoErr(err)
-	is.Equal(read(t, part), "defthe")
+	is.Equal(readPart(t, opener, g.objectURL("a"), file, 5<<20-3, 6), "defthe")
 }
 
 // An object of 5 GiB in 80 parts is downloaded completely, and in a zip by a link.
@@ -404,9 +393,7 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	step("upload")
 	file := must(opener.Stat(t.Context(), g.objectURL("large")))(t)
 	is.Equal(file.Size, int64(size))
-	part, err := opener.OpenRange(t.Context(), g.objectURL("large"), exports.Part{Validator: file.Validator, Size: size, Offset: 4<<30 - 2, Length: 4})
-	is.NoErr(err)
-	is.Equal(read(t, part), "\x3f\x3f\x40\x40")
+	is.Equal(readPart(t, opener, g.objectURL("large"), file, 4<<30-2, 4), "\x3f\x3f\x40\x40")
 	step("stat and range")
 	file = must(opener.Open(t.Context(), g.objectURL("large")))(t)
 	hash := crc32.NewIEEE()
@@ -417,7 +404,7 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	step("download")
 
 	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
-	_, _, err = service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
+	_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
 	is.NoErr(err)
 	items := must(service.FindBatch(t.Context(), exports.BatchOf("1", "1")))(t)
 	link := must(service.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
@@ -475,7 +462,5 @@ func TestGateway_LargeObject(t *testing.T) {
 	is.NoErr(os.Chtimes(f.Name(), time.Time{}, time.Now().Add(-time.Minute)))
 	file := must(g.opener(t).Stat(t.Context(), g.objectURL("large")))(t)
 	is.Equal(file.Size, int64(size))
-	part, err := g.opener(t).OpenRange(t.Context(), g.objectURL("large"), exports.Part{Validator: file.Validator, Size: size, Offset: size - 8, Length: 8})
-	is.NoErr(err)
-	is.Equal(read(t, part), "\x00the end")
+	is.Equal(readPart(t, g.opener(t), g.objectURL("large"), file, size-8, 8), "\x00the end")
 }

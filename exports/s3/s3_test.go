@@ -32,9 +32,15 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 func read(t testing.TB, body io.ReadCloser) string {
 	t.Helper()
 	defer body.Close()
-	content, err := io.ReadAll(body)
-	is.New(t).NoErr(err)
+	content := must(io.ReadAll(body))(t)
 	return string(content)
+}
+
+// readPart returns a part of a file that has been described.
+func readPart(t testing.TB, opener *s3.Opener, u *url.URL, file *exports.File, offset, length int64) string {
+	t.Helper()
+	part := exports.Part{Validator: file.Validator, Size: file.Size, Offset: offset, Length: length}
+	return read(t, must(opener.OpenRange(t.Context(), u, part))(t))
 }
 
 // oddKeys are keys that URL libraries are known to change.
@@ -61,9 +67,7 @@ func TestOpener_OpensOddKeys(t *testing.T) {
 			is.Equal(read(t, file.Body), "content of plans/"+key)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(file.Validator, `"1"`)
-			part, err := opener.OpenRange(t.Context(), u, exports.Part{Validator: `"1"`, Size: file.Size, Offset: 2, Length: 5})
-			is.NoErr(err)
-			is.Equal(read(t, part), "ntent")
+			is.Equal(readPart(t, opener, u, file, 2, 5), "ntent")
 			file = must(opener.Stat(t.Context(), u))(t)
 			is.Equal(file.Size, int64(len("content of plans/"+key)))
 			is.Equal(opener.Stats().Attempts, before+3)
@@ -405,9 +409,7 @@ func static(accessKey, secretKey string) aws.CredentialsProviderFunc {
 
 func parse(t testing.TB, rawURL string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(rawURL)
-	is.New(t).NoErr(err)
-	return u
+	return must(url.Parse(rawURL))(t)
 }
 
 // The vectors are the examples "GET Object" of "Signature Calculations for the
