@@ -211,10 +211,7 @@ func TestBatch_Size(t *testing.T) {
 	var urls []string
 	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 65535 * 20, 65535*20 + 1, 3 << 20} {
 		u := fmt.Sprintf("https://x.example/%d/%%E5%%90%%8D.bin", size)
-		content := make([]byte, size)
-		upstream.handle(u, func(context.Context) (*exports.File, error) {
-			return &exports.File{Body: io.NopCloser(bytes.NewReader(content)), Size: int64(size), Modified: time.Unix(1e9, 0)}, nil
-		})
+		upstream.serveFile(u, make([]byte, size), exports.File{Size: int64(size), Modified: time.Unix(1e9, 0)})
 		urls = append(urls, u)
 	}
 	upstream.fail("https://x.example/gone", exports.ErrFailed)

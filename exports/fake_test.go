@@ -99,11 +99,18 @@ func (f *fakeUpstream) serve(rawURL string, content []byte) {
 	})
 }
 
+// serveFile makes a URL a file of some content, which may have another size than it claims.
+func (f *fakeUpstream) serveFile(rawURL string, content []byte, file exports.File) {
+	f.handle(rawURL, func(context.Context) (*exports.File, error) {
+		opened := file
+		opened.Body = io.NopCloser(bytes.NewReader(content))
+		return &opened, nil
+	})
+}
+
 // serveSized makes a URL a file that claims a size.
 func (f *fakeUpstream) serveSized(rawURL string, content []byte, size int) {
-	f.handle(rawURL, func(context.Context) (*exports.File, error) {
-		return &exports.File{Body: io.NopCloser(bytes.NewReader(content)), Size: int64(size)}, nil
-	})
+	f.serveFile(rawURL, content, exports.File{Size: int64(size)})
 }
 
 // hang opens no file until its context ends.

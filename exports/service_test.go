@@ -1,7 +1,6 @@
 package exports_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -260,20 +259,15 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	upstream, s := newUpstream(exports.Options{})
-	open := func(file exports.File, content string) func(context.Context) (*exports.File, error) {
-		return func(context.Context) (*exports.File, error) {
-			file.Body = io.NopCloser(bytes.NewReader([]byte(content)))
-			return &file, nil
-		}
-	}
+	content := []byte("content")
 	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
-	upstream.handle(export.ExportedURL, open(exports.File{Size: 7, Type: "application/pdf", Validator: "v"}, "content"))
+	upstream.serveFile(export.ExportedURL, content, exports.File{Size: 7, Type: "application/pdf", Validator: "v"})
 	check := must(s.Check(t.Context(), export, 3))(t)
 	is.Equal([]any{check.Name, check.Size, check.Type, check.Body}, []any{"plan.pdf", int64(7), "application/pdf", nil})
 	is.True(!check.Resumable) // its Opener cannot read parts
 	is.Equal(upstream.open.Load(), int64(0))
 
-	upstream.handle(export.ExportedURL, open(exports.File{Size: 8, Validator: "v"}, "content"))
+	upstream.serveFile(export.ExportedURL, content, exports.File{Size: 8, Validator: "v"})
 	_, err := s.Check(t.Context(), export, 100)
 	is.True(errors.Is(err, exports.ErrFailed)) // truncated
 	is.Equal(upstream.open.Load(), int64(0))

@@ -314,53 +314,47 @@ func TestBody_FailsAfterReplacementAsLongAsOffset(t *testing.T) {
 
 func TestBody_ResumeFails(t *testing.T) {
 	t.Parallel()
-	respond206 := func(header string) func(net.Conn, int) {
-		return func(conn net.Conn, _ int) {
-			io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\nContent-Length: 31\r\n"+header+"\r\n"+testFile[5:])
-		}
+	rest := func(header string) string { // of testFile
+		return "206 Yes\r\nContent-Length: 31\r\n" + header + "\r\n" + testFile[5:]
 	}
+	truncated := func(response string) string { return strings.TrimSuffix(response, testFile[5:]) }
+	const contentRange = "Content-Range: bytes 5-35/36\r\n"
 	for name, c := range map[string]struct {
-		etag     string
-		resume   func(conn net.Conn, first int)
-		requests int
+		etag, resume string
+		requests     int
 	}{
-		"no ETag":             {`none`, nil, 1},
-		"weak ETag":           {`W/"1"`, nil, 1},
-		"200, other ETag":     {`"1"`, func(conn net.Conn, _ int) { writeFull(conn, `"2"`, len(testFile)) }, 2},
-		"200, truncated":      {`"1"`, func(conn net.Conn, _ int) { writeFull(conn, `"1"`, 5) }, 4},
-		"412":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 412 No\r\n\r\n") }, 2},
-		"other ETag":          {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"2"`, first, 100) }, 2},
-		"other position":      {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first-1, 100) }, 2},
-		"no ETag in 206":      {`"1"`, respond206("Content-Range: bytes 5-35/36\r\n"), 2},
-		"other size":          {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/37\r\n"), 2},
-		"unknown size in 206": {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/*\r\n"), 3},
-		"no Content-Range":    {`"1"`, respond206("ETag: \"1\"\r\n"), 2},
-		"Content-Encoding":    {`"1"`, respond206("ETag: \"1\"\r\nContent-Range: bytes 5-35/36\r\nContent-Encoding: gzip\r\n"), 2},
-		"multipart":           {`"1"`, respond206("ETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n"), 2},
-		"404":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 404 Not Found\r\n\r\n") }, 2},
-		"500":                 {`"1"`, func(conn net.Conn, _ int) { io.WriteString(conn, "HTTP/1.1 500 No\r\n\r\n") }, 4},
-		"truncated at once":   {`"1"`, func(conn net.Conn, first int) { writePartial(conn, `"1"`, first, 0) }, 4},
-		"empty 206": {`"1"`, func(conn net.Conn, first int) {
-			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\nContent-Length: 0\r\n\r\n", first)
-		}, 2},
+		"no ETag":             {`none`, "", 1},
+		"weak ETag":           {`W/"1"`, "", 1},
+		"200, other ETag":     {`"1"`, full(`"2"`, testFile), 2},
+		"200, truncated":      {`"1"`, truncated(full(`"1"`, testFile)), 4},
+		"412":                 {`"1"`, "412 No\r\n\r\n", 2},
+		"other ETag":          {`"1"`, rest("ETag: \"2\"\r\n" + contentRange), 2},
+		"other position":      {`"1"`, partial(`"1"`, "bytes 4-35/36", testFile[4:]), 2},
+		"no ETag in 206":      {`"1"`, rest(contentRange), 2},
+		"other size":          {`"1"`, rest("ETag: \"1\"\r\nContent-Range: bytes 5-35/37\r\n"), 2},
+		"unknown size in 206": {`"1"`, rest("ETag: \"1\"\r\nContent-Range: bytes 5-35/*\r\n"), 3},
+		"no Content-Range":    {`"1"`, rest("ETag: \"1\"\r\n"), 2},
+		"Content-Encoding":    {`"1"`, rest("ETag: \"1\"\r\nContent-Encoding: gzip\r\n" + contentRange), 2},
+		"multipart":           {`"1"`, rest("ETag: \"1\"\r\nContent-Type: multipart/byteranges; boundary=x\r\n"), 2},
+		"404":                 {`"1"`, "404 Not Found\r\n\r\n", 2},
+		"500":                 {`"1"`, "500 No\r\n\r\n", 4},
+		"truncated at once":   {`"1"`, truncated(rest("ETag: \"1\"\r\n" + contentRange)), 4},
+		"empty 206":           {`"1"`, partial(`"1"`, "bytes 5-35/36", ""), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			requests := make(chan int, 100)
-			client := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {
-				requests <- n
-				if n == 1 {
-					writeFull(conn, c.etag, 5)
-					return
-				}
-				c.resume(conn, rangeStart(t, r))
-			})
+			requests := make(chan *http.Request, 100)
+			client := newRawClient(t, fetch.Options{}, respondWith(requests, truncated(full(c.etag, testFile)), c.resume))
 			content, err := client.read(t, client.url)
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(errors.Is(err, io.ErrUnexpectedEOF))
 			is.Equal(content, testFile[:5])
 			is.Equal(len(requests), c.requests)
+			<-requests
+			if c.requests > 1 {
+				is.Equal(rangeStart(t, <-requests), 5)
+			}
 		})
 	}
 }
@@ -368,13 +362,8 @@ func TestBody_ResumeFails(t *testing.T) {
 func TestBody_ResumeExceedsMaxBytes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newRawClient(t, fetch.Options{MaxBytes: 20}, func(conn net.Conn, r *http.Request, _ int) {
-		if first := rangeStart(t, r); first > 0 {
-			writePartial(conn, `"1"`, first, 100)
-			return
-		}
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
-	})
+	c := newRawClient(t, fetch.Options{MaxBytes: 20}, respondWith(nil,
+		"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", partial(`"1"`, "bytes 5-35/36", testFile[5:])))
 	content, err := c.read(t, c.url)
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.Equal(content, testFile[:5])

@@ -68,14 +68,17 @@ func TestOpener_OpenRange(t *testing.T) {
 	is.Equal(must(c.readRange(t, c.url, testRange(len(testFile), 0)))(t), "")
 }
 
+// partial and full return responses for respondWith.
+func partial(etag, contentRange, content string) string {
+	return fmt.Sprintf("206 Yes\r\nETag: %s\r\nContent-Range: %s\r\nContent-Length: %d\r\n\r\n%s", etag, contentRange, len(content), content)
+}
+
+func full(etag, content string) string {
+	return fmt.Sprintf("200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(content), content)
+}
+
 func TestOpener_OpenRangeOfLyingOrigin(t *testing.T) {
 	t.Parallel()
-	partial := func(etag, contentRange, content string) string {
-		return fmt.Sprintf("206 Yes\r\nETag: %s\r\nContent-Range: %s\r\nContent-Length: %d\r\n\r\n%s", etag, contentRange, len(content), content)
-	}
-	full := func(etag, content string) string {
-		return fmt.Sprintf("200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(content), content)
-	}
 	shrunk, grown, unlike := testFile[:8], testFile+"!", strings.ToUpper(testFile)
 	for name, c := range map[string]struct {
 		responses []string

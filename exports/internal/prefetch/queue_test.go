@@ -347,10 +347,7 @@ func TestQueue_DiscardedFilesStayWithinConcurrency(t *testing.T) {
 		config := testConfig()
 		config.Budget = NewBudget(8 * PrefixSize)
 		u.perHost.Store(3)
-		var jobs []Job[*fakeFile]
-		for range 12 {
-			jobs = append(jobs, u.file("a", strings.Repeat("x", 2*PrefixSize), 0))
-		}
+		jobs := slices.Repeat([]Job[*fakeFile]{u.file("a", strings.Repeat("x", 2*PrefixSize), 0)}, 12)
 		q := New(t.Context(), config, jobs)
 		next(is, q)
 		time.Sleep(2 * stallTime)
