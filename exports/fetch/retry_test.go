@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -198,7 +197,7 @@ func TestOpen_ClosesIdleConnectionsAfterTimeout(t *testing.T) {
 	is := is.New(t)
 	var stalled atomic.Bool
 	var old sync.Map
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := newOriginClient(t, fetch.Options{HeaderTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		if !stalled.Load() {
 			old.Store(r.RemoteAddr, true)
 			time.Sleep(100 * time.Millisecond)
@@ -209,18 +208,9 @@ func TestOpen_ClosesIdleConnectionsAfterTimeout(t *testing.T) {
 			}
 		}
 		io.WriteString(w, "content")
-	}))
-	server.Start()
-	defer server.Close()
-	u := must(url.Parse(server.URL))(t)
-	opener := must(fetch.New(&fetch.Options{AllowedHosts: []string{u.Host}, HeaderTimeout: time.Second}))(t)
-	defer opener.CloseIdleConnections()
+	})
 	read := func() error {
-		file, err := opener.Open(t.Context(), u)
-		if err == nil {
-			_, err = io.Copy(io.Discard, file.Body)
-			file.Body.Close()
-		}
+		_, err := c.read(t, c.url)
 		return err
 	}
 	var running sync.WaitGroup

@@ -136,16 +136,17 @@ func verify(r *http.Request, secret string) string {
 // opener returns an Opener of the buckets plans and photos/public/.
 func (s *fakeStore) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	t.Helper()
-	options := s3.Options{
+	return newOpener(t, s3.Options{
 		Buckets: []string{"plans", "photos/public/"}, Endpoint: s.URL, Credentials: static(fakeAccess, fakeSecret),
-	}
+	}, change)
+}
+
+func newOpener(t testing.TB, options s3.Options, change []func(*s3.Options)) *s3.Opener {
+	t.Helper()
 	for _, c := range change {
 		c(&options)
 	}
-	opener, err := s3.New(&options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opener := must(s3.New(&options))(t)
 	t.Cleanup(opener.CloseIdleConnections)
 	return opener
 }

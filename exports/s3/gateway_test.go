@@ -148,13 +148,7 @@ func (g *gateway) put(t testing.TB, key string, content []byte) http.Header {
 
 func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	t.Helper()
-	options := s3.Options{Buckets: []string{g.bucket}, Credentials: g.credentials, Region: g.region, Endpoint: g.url}
-	for _, c := range change {
-		c(&options)
-	}
-	opener := must(s3.New(&options))(t)
-	t.Cleanup(opener.CloseIdleConnections)
-	return opener
+	return newOpener(t, s3.Options{Buckets: []string{g.bucket}, Credentials: g.credentials, Region: g.region, Endpoint: g.url}, change)
 }
 
 func (g *gateway) objectURL(key string) *url.URL {
