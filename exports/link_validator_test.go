@@ -19,10 +19,7 @@ import (
 // lie replaces the content of a file, and keeps its size and validator.
 func (l *linkTest) lie(i int, seed uint64) fakeFile {
 	l.t.Helper()
-	f, err := l.origin.get(fileURL(i))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	f := must(l.origin.get(fileURL(i)))(l.t)
 	f.seed = seed
 	l.origin.set(fileURL(i), f)
 	return f
@@ -34,8 +31,7 @@ func TestLink_NoticesChangeInAnyPartOfAKnownBlock(t *testing.T) {
 		l := newLinkTest(t, newFile(size, 1))
 		s := l.service(exports.Options{})
 		link := single(t, s, l.sources[0])
-		_, err := read(t, link, size/2, 10) // makes the block known
-		is.NoErr(err)
+		must(read(t, link, size/2, 10))(t) // makes the block known
 		l.lie(0, 2)
 		for _, offset := range []int64{size/2 - 10, size / 2, size/2 + 20} {
 			got, err := read(t, link, offset, 5)

@@ -452,8 +452,7 @@ func TestCache_BoundsMemory(t *testing.T) {
 	}
 	is.Equal(evictions, 2)
 	is.True(f.process.facts[Key{1}] == nil)
-	_, err := f.part(fact, 0, 1) // by a response that was reading it
-	is.NoErr(err)
+	must(f.part(fact, 0, 1))(t) // by a response that was reading it
 	f.flush(f.process)
 	is.True(f.process.facts[Key{1}] == fact)
 	is.True(len(f.store.records[Key{1}].Blocks) > 0)
