@@ -187,7 +187,8 @@ func TestShareLink_LimitOfAnotherClient(t *testing.T) {
 		db := memory.New().Exports().(linkStore)
 		held := heldInsertStore{db, make(chan struct{})}
 		share := func(store exports.Store) func(source, client string) error {
-			s := must(exports.NewService(store, &exports.Options{Openers: []exports.Opener{origin}, LinksPerKey: 10}))(t)
+			options := &exports.Options{Openers: []exports.Opener{origin}, LinksPerKey: 10}
+			s := must(exports.NewService(store, options))(t)
 			return func(source, client string) error {
 				origin.set("https://files.example/"+source, newFile(100, 1))
 				put(t, s, source, "https://files.example/"+source)

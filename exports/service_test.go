@@ -58,7 +58,8 @@ func TestRegister_RejectsInvalidFields(t *testing.T) {
 		t.Error("the longest fields:", err)
 	}
 	reject := func(field, source, exported, name string) {
-		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: source, ExportedURL: exported, FileName: &name})
+		registration := exports.Registration{SourceURL: source, ExportedURL: exported, FileName: &name}
+		_, _, err := s.Register(t.Context(), registration)
 		if !errors.Is(err, exports.ErrInvalid) || !strings.HasPrefix(err.Error(), field+" ") {
 			t.Errorf("Register(%.20q, %.40q, %.20q): %v, want an error about %s", source, exported, name, err, field)
 		}
@@ -310,7 +311,8 @@ func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 		for _, concurrency := range []int{-1, 0, 1, n} {
 			is := is.New(t)
 			s := newAdaptive(t, concurrency, exports.Options{
-				Prefetch: n, PrefetchBytes: n, LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n),
+				Prefetch: n, PrefetchBytes: n,
+				LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n),
 			})
 			_, skipped, err := downloadBatch(t, s, []string{"a", "b"})
 			is.NoErr(err)

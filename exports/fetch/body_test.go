@@ -163,14 +163,14 @@ const testFile = "0123456789abcdefghijklmnopqrstuvwxyz"
 const testModified = "Fri, 02 Jan 2026 03:04:05 GMT"
 
 // writePartial writes a 206 response from first on, truncated after n bytes.
-func writePartial(conn net.Conn, etag string, first, n int) {
-	fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: %s\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n%s",
-		etag, first, len(testFile)-1, len(testFile), len(testFile)-first, testFile[first:min(len(testFile), first+n)])
+func writePartial(conn net.Conn, first, n int) {
+	header := fmt.Sprintf("ETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\nContent-Length: %d\r\n", first, len(testFile)-first)
+	io.WriteString(conn, "HTTP/1.1 206 Partial Content\r\n"+header+"\r\n"+testFile[first:min(len(testFile), first+n)])
 }
 
 // writeFull writes a 200 response, truncated after n bytes.
-func writeFull(conn net.Conn, etag string, n int) {
-	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: %s\r\nContent-Length: %d\r\n\r\n%s", etag, len(testFile), testFile[:min(n, len(testFile))])
+func writeFull(conn net.Conn, n int) {
+	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: %d\r\n\r\n%s", len(testFile), testFile[:min(n, len(testFile))])
 }
 
 // rangeStart returns the first position of a Range request, or 0.
@@ -204,11 +204,11 @@ func TestBody_ResumesAfterTruncation(t *testing.T) {
 				case r.URL.Path == "/":
 					io.WriteString(conn, "HTTP/1.1 302 Found\r\nLocation: /moved\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 				case first == 0:
-					writeFull(conn, `"1"`, each+1)
+					writeFull(conn, each+1)
 				case !repeated:
 					io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
 				default:
-					writePartial(conn, `"1"`, first, each+1)
+					writePartial(conn, first, each+1)
 				}
 			})
 			is.Equal(must(c.read(t, c.url+"/"))(t), testFile)
@@ -219,27 +219,30 @@ func TestBody_ResumesAfterTruncation(t *testing.T) {
 func TestBody_Resumes(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]func(conn net.Conn, first, n int){
-		"from a complete response": func(conn net.Conn, _, n int) { writeFull(conn, `"1"`, 10*n) },
+		"from a complete response": func(conn net.Conn, _, n int) { writeFull(conn, 10*n) },
 		"a file of unknown size, with more than its Content-Range": func(conn net.Conn, first, _ int) {
 			if first == 0 {
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n")
 				return
 			}
-			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-35/36\r\n\r\n%s", first, testFile[first:]+"excess")
+			const head = "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\n"
+			fmt.Fprintf(conn, head+"Content-Range: bytes %d-35/36\r\n\r\n%s", first, testFile[first:]+"excess")
 		},
 		"in parts of less than the requested range": func(conn net.Conn, first, _ int) {
 			if first == 0 {
-				writeFull(conn, `"1"`, 5)
+				writeFull(conn, 5)
 				return
 			}
 			last := min(first+9, len(testFile)-1)
-			fmt.Fprintf(conn, "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes %d-%d/36\r\nContent-Length: %d\r\n\r\n%s",
-				first, last, last-first+1, testFile[first:last+1])
+			contentRange := fmt.Sprintf("bytes %d-%d/36", first, last)
+			io.WriteString(conn, "HTTP/1.1 "+partial(`"1"`, contentRange, testFile[first:last+1]))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) { handler(conn, rangeStart(t, r), n) })
+			c := newRawClient(t, fetch.Options{}, func(conn net.Conn, r *http.Request, n int) {
+				handler(conn, rangeStart(t, r), n)
+			})
 			is.New(t).Equal(must(c.read(t, c.url))(t), testFile)
 		})
 	}
@@ -257,9 +260,9 @@ func TestBody_ResumeAtEndOfFile(t *testing.T) {
 		responses []string
 		want      string // empty if the file is truncated
 	}{
-		"last byte":         {[]string{"206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"1\"\r\nContent-Length: 1\r\n\r\n4"}, "01234"},
-		"other ETag":        {[]string{"206 Yes\r\nContent-Range: bytes 4-4/5\r\nETag: \"2\"\r\nContent-Length: 1\r\n\r\n4"}, ""},
-		"longer":            {[]string{"206 Yes\r\nContent-Range: bytes 4-5/6\r\nETag: \"1\"\r\nContent-Length: 2\r\n\r\n45"}, "012345"},
+		"last byte":         {[]string{partial(`"1"`, "bytes 4-4/5", "4")}, "01234"},
+		"other ETag":        {[]string{partial(`"2"`, "bytes 4-4/5", "4")}, ""},
+		"longer":            {[]string{partial(`"1"`, "bytes 4-5/6", "45")}, "012345"},
 		"416":               {[]string{notSatisfiable}, ""},
 		"416, same file":    {[]string{notSatisfiable, complete + "Content-Length: 5\r\n\r\n01234"}, "01234"},
 		"416, other file":   {[]string{notSatisfiable, "200 OK\r\nETag: \"2\"\r\nContent-Length: 5\r\n\r\n01234"}, ""},
@@ -345,7 +348,8 @@ func TestBody_ResumeFails(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			requests := make(chan *http.Request, 100)
-			client := newRawClient(t, fetch.Options{}, respondWith(requests, truncated(full(c.etag, testFile)), c.resume))
+			first := truncated(full(c.etag, testFile))
+			client := newRawClient(t, fetch.Options{}, respondWith(requests, first, c.resume))
 			content, err := client.read(t, client.url)
 			is.True(errors.Is(err, exports.ErrFailed))
 			is.True(errors.Is(err, io.ErrUnexpectedEOF))
@@ -363,7 +367,8 @@ func TestBody_ResumeExceedsMaxBytes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	c := newRawClient(t, fetch.Options{MaxBytes: 20}, respondWith(nil,
-		"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", partial(`"1"`, "bytes 5-35/36", testFile[5:])))
+		"200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n",
+		partial(`"1"`, "bytes 5-35/36", testFile[5:])))
 	content, err := c.read(t, c.url)
 	is.True(errors.Is(err, exports.ErrFailed))
 	is.Equal(content, testFile[:5])

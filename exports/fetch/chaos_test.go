@@ -323,7 +323,8 @@ func TestDownload_ReopensFileCutBeforeZipEntry(t *testing.T) {
 			is := is.New(t)
 			o, content, starts := &faultyOrigin{undated: true}, planFile(), []int{0, 0}
 			if changes {
-				o, content, starts = &faultyOrigin{changes: true, etag: `"1"`}, randomBytes(2, len(content)), []int{0, at, 0}
+				o = &faultyOrigin{changes: true, etag: `"1"`}
+				content, starts = randomBytes(2, len(content)), []int{0, at, 0}
 			}
 			o.start(t, at)
 			archive := must(o.downloadZip())(t)

@@ -190,7 +190,7 @@ func TestOpener_OpenRangeByLastModified(t *testing.T) {
 
 func TestOpener_OpenRangeWithoutValidator(t *testing.T) {
 	t.Parallel()
-	c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, testFile) })
+	c := newRawClient(t, fetch.Options{}, respondWith(nil, full("", testFile)))
 	r := testRange(0, 10)
 	r.Validator = ""
 	_, err := c.readRange(t, c.url, r)
@@ -216,7 +216,7 @@ func TestOpener_OpenRangeOfUnknownSize(t *testing.T) {
 func TestOpener_OpenRangeOfEmptyFile(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	c := newOriginClient(t, fetch.Options{}, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"1"`) })
+	c := newRawClient(t, fetch.Options{}, respondWith(nil, full(`"1"`, "")))
 	is.Equal(must(c.readRange(t, c.url, exports.Part{Validator: `"1"`}))(t), "")
 	_, err := c.readRange(t, c.url, exports.Part{Validator: `"2"`})
 	is.True(errors.Is(err, exports.ErrChanged))

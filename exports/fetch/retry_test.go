@@ -127,7 +127,8 @@ func TestOpener_OpenDoesNotRetryUnknownHost(t *testing.T) {
 func TestOpener_OpenHonorsRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I) {
 		c := newPipeClient(t, fetch.Options{}, respondWith(nil,
-			"503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n", "200 OK\r\nContent-Length: 7\r\n\r\ncontent"))
+			"503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+			"200 OK\r\nContent-Length: 7\r\n\r\ncontent"))
 		start := time.Now()
 		must(c.read(t, pipeURL))(t)
 		is.Equal(time.Since(start), time.Second)

@@ -160,7 +160,7 @@ func TestOpener_OpenDNSRebinding(t *testing.T) {
 		err   error
 		dials []string
 	}{
-		"http://rebound.example.test/":       {exports.ErrForbidden, []string{"8.8.8.8:80"}}, // the second attempt gets the second IP address
+		"http://rebound.example.test/":       {exports.ErrForbidden, []string{"8.8.8.8:80"}}, // of the first attempt
 		"http://private.example.test/":       {exports.ErrForbidden, nil},                    // no second lookup
 		"http://intranet.example.test:8080/": {fetch.ErrIntercepted, []string{"10.0.0.1:8080", "10.0.0.1:8080"}},
 	} {

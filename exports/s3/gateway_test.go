@@ -148,7 +148,9 @@ func (g *gateway) put(t testing.TB, key string, content []byte) http.Header {
 
 func (g *gateway) opener(t testing.TB, change ...func(*s3.Options)) *s3.Opener {
 	t.Helper()
-	return newOpener(t, s3.Options{Buckets: []string{g.bucket}, Credentials: g.credentials, Region: g.region, Endpoint: g.url}, change)
+	return newOpener(t, s3.Options{
+		Buckets: []string{g.bucket}, Credentials: g.credentials, Region: g.region, Endpoint: g.url,
+	}, change)
 }
 
 func (g *gateway) objectURL(key string) *url.URL {
@@ -398,7 +400,8 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	step("download")
 
 	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
-	_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()})
+	registration := exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()}
+	_, _, err := service.Register(t.Context(), registration)
 	is.NoErr(err)
 	items := must(service.FindBatch(t.Context(), exports.BatchOf("1", "1")))(t)
 	link := must(service.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)

@@ -118,7 +118,8 @@ func TestWriter_ReadByAllReaders(t *testing.T) {
 	t.Parallel()
 	x := []byte("x")
 	for _, files := range [][]file{
-		corpus(), {{"stored.txt", x, false}}, {{"stream.txt", x, true}}, {{"empty", nil, false}}, {{"empty stream", nil, true}},
+		corpus(), {{"stored.txt", x, false}}, {{"stream.txt", x, true}},
+		{{"empty", nil, false}}, {{"empty stream", nil, true}},
 	} {
 		var names []string
 		for _, f := range files {
