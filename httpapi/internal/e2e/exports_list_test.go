@@ -27,7 +27,6 @@ func openExportList(s *site) *tab {
 const listedSources = `[...document.querySelectorAll(".records .name")].map((one) => one.innerText)`
 
 func TestExportList_PagesAndSearches(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	var want []string
 	for i := range 60 {
@@ -63,7 +62,6 @@ func TestExportList_PagesAndSearches(t *testing.T) {
 
 // TestExportList_TurnsPages searches on a later page, and opens a page behind what is loaded.
 func TestExportList_TurnsPages(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for i := range 1010 {
 		s.register(sourceURL(fmt.Sprintf("plan-%04d", i)), apitest.FilesURL+"plan.pdf")
@@ -78,7 +76,6 @@ func TestExportList_TurnsPages(t *testing.T) {
 }
 
 func TestExportList_ChecksAndRemoves(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.register(sourceURL("lost"), apitest.FilesURL+"lost.pdf?token=secret")
@@ -107,7 +104,6 @@ func TestExportList_ChecksAndRemoves(t *testing.T) {
 // whose file is gone another file.
 // TestExportList_ChecksEndWithTheKey gets a 401 for one of the six checks that run at once.
 func TestExportList_ChecksEndWithTheKey(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	handler := s.handler()
 	var checks atomic.Int64
@@ -131,7 +127,6 @@ func TestExportList_ChecksEndWithTheKey(t *testing.T) {
 }
 
 func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for _, name := range []string{"a", "b"} {
 		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
@@ -165,7 +160,6 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 }
 
 func TestExportList_DownloadsSelection(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for _, name := range []string{"a", "b", "c"} {
 		s.RegisterExport(t, sourceURL(name), name+".pdf", "file "+name)
@@ -203,14 +197,12 @@ func (b *tab) tableRows() []string {
 func TestExportList_ChangesKeepTheTenant(t *testing.T) {
 	t.Parallel()
 	t.Run("admin key", func(t *testing.T) {
-		t.Parallel()
 		changesKeepTheTenant(t, func(*httpapi.Options) {}, func(b *tab) {
 			b.click("Enter the admin key")
 			b.enterInDialog("Admin key", apitest.AdminKey)
 		})
 	})
 	t.Run("login, and the client key of another tenant", func(t *testing.T) {
-		t.Parallel()
 		var beta string
 		login := func(o *httpapi.Options) {
 			loggedIn(o)

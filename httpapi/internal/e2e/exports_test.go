@@ -26,7 +26,6 @@ import (
 func sourceURL(name string) string { return "https://viewer.example/drawings/" + name }
 
 func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openWithClientKey(s, "exports")
@@ -56,7 +55,6 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 }
 
 func TestExports_DownloadsZip(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
@@ -79,7 +77,6 @@ func TestExports_DownloadsZip(t *testing.T) {
 }
 
 func TestExports_ShowsURLs(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("section"), "section.pdf", "x")
@@ -148,7 +145,6 @@ func newPausingSite(t *testing.T, opener pausingOpener) *site {
 
 // TestExports_DownloadOutlivesTheScreen leaves the screen during a download.
 func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
-	t.Parallel()
 	resume := make(chan struct{})
 	s := newPausingSite(t, pausingOpener{pausingSize, resume})
 	s.listen(s.handler())
@@ -205,7 +201,6 @@ func TestDownload_ShowsProgress(t *testing.T) {
 		"unknown size": {false, "2.1 MB, total size unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			is := is.New(t)
 			resume := make(chan struct{})
 			b, _ := exportFolder(t, pausingSize, c.known, resume)
@@ -218,7 +213,6 @@ func TestDownload_ShowsProgress(t *testing.T) {
 }
 
 func TestDownload_CancelAbortsRequest(t *testing.T) {
-	t.Parallel()
 	b, returned := exportFolder(t, pausingSize, false, make(chan struct{}))
 	b.waitText("total size unknown")
 	b.click("Cancel")
@@ -232,7 +226,6 @@ func TestDownload_CancelAbortsRequest(t *testing.T) {
 }
 
 func TestDownload_ShowsAbortedOne(t *testing.T) {
-	t.Parallel()
 	b, _ := exportFolder(t, 600_000, true, nil)
 	b.waitText("The download was aborted after", "Nothing was saved.")
 }
@@ -245,7 +238,6 @@ func TestExports_RegistersWithLogin(t *testing.T) {
 		"scope": httpapi.RegisterWithScope, "client key": httpapi.RegisterWithClientKey, "admin key": httpapi.RegisterWithAdminKey,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			b := openWithClientKey(startSite(t, loggedIn, func(o *httpapi.Options) { o.RegisterWith = with }), "exports")
 			b.waitText("No exports yet")
 			b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
@@ -260,7 +252,6 @@ func loggedIn(o *httpapi.Options) {
 }
 
 func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openWithClientKey(s, "exports")
 	b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
@@ -292,7 +283,6 @@ func startSiteOfViewer(t *testing.T) (s *site, viewerURL string, failed *atomic.
 
 // TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
 func TestExports_DownloadFromOtherOrigin(t *testing.T) {
-	t.Parallel()
 	s, viewerURL, _ := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b := openTab(t, viewerURL)
@@ -305,7 +295,8 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 	}
 	s.is.Equal(download(s.url+"api/viewer/exports/download"), `200|attachment; filename="plan _.pdf"; filename*=UTF-8''plan%20%C3%A4.pdf|8|the plan`)
 
-	other := startSite(t) // allows no origin
+	other := anotherSite(t) // allows no origin
+	other.listen(other.handler())
 	other.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b.ignoreProblem("has been blocked by CORS policy")
 	s.is.Equal(download(other.url+"api/viewer/exports/download"), "blocked")
@@ -314,7 +305,6 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 // TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer, which
 // outlives a failed download.
 func TestExports_LinkFromOtherOrigin(t *testing.T) {
-	t.Parallel()
 	s, viewerURL, failed := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
@@ -337,7 +327,6 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 // TestExports_APIOfOtherOrigin has the console and its API on two origins. The first
 // download fails.
 func TestExports_APIOfOtherOrigin(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	var api http.Handler
 	handler, failed := failOnce(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }), "/exports/links/")

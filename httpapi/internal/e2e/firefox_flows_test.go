@@ -18,7 +18,6 @@ const gridIsBlank = `[0.4, 0.8].some((part) => !document.elementFromPoint(innerW
 // TestFirefox_MainFlows does in Firefox what most users do. The other tests do more
 // in Chromium.
 func TestFirefox_MainFlows(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	handler, _ := failOnce(s.handler(), "/symbols.js")
 	s.listen(handler)
@@ -115,7 +114,6 @@ func TestFirefox_MainFlows(t *testing.T) {
 // TestFirefox_LinkFromOtherOrigin downloads from a page of a viewer, which outlives a failed
 // download.
 func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
-	t.Parallel()
 	s, viewerURL, failed := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openFirefox(t, viewerURL)

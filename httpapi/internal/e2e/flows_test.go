@@ -32,7 +32,6 @@ func (b *tab) chooseOption(label, text string) {
 }
 
 func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}
 	failing.on.Store(true)
@@ -64,7 +63,6 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 // TestKeys_ThousandsAreFilteredAndPaged has three pages of keys, of which the second
 // is sent once the first is shown.
 func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("after") != "" })
 	for i := range 2300 {
 		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{Owner: new(fmt.Sprintf("team-%d", i%4)), Active: new(i%100 != 0)})
@@ -113,7 +111,6 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 }
 
 func TestKeys_ChangesCanBeUndone(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.createKey("Field tablets", keys.Fields{Active: new(false), ExpiresAt: new(s.Clock.Now().AddDate(0, 0, -2))})
 	b := openKeys(s)
@@ -137,7 +134,6 @@ func TestKeys_ChangesCanBeUndone(t *testing.T) {
 
 // TestKeys_RowsAreOneTabStop moves with the arrow keys in and between rows.
 func TestKeys_RowsAreOneTabStop(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for _, name := range []string{"One", "Two"} {
 		s.createKey(name, keys.Fields{})
@@ -156,7 +152,6 @@ func TestKeys_RowsAreOneTabStop(t *testing.T) {
 }
 
 func TestPage_ShortcutsAndSkipLink(t *testing.T) {
-	t.Parallel()
 	b := openKeys(startSite(t))
 	press := func(key, expression string) {
 		t.Helper()
@@ -186,7 +181,6 @@ func TestPage_ShortcutsAndSkipLink(t *testing.T) {
 }
 
 func TestPage_MissingKeys(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openKeys(s)
@@ -221,7 +215,6 @@ func TestPage_MissingKeys(t *testing.T) {
 
 // TestSymbols_ManyFoldersScrollByThemselves has more folders than the window shows.
 func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	for i := range 120 {
 		s.folder(fmt.Sprintf("Folder %d", 120-i)) // in reverse
@@ -254,7 +247,6 @@ func TestSymbols_ManyFoldersScrollByThemselves(t *testing.T) {
 }
 
 func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "A", "B", "C", "D", "E")
 	vents := s.folder("Vents")
@@ -312,7 +304,6 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 }
 
 func TestSymbols_DroppedZipOpensImport(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	b := openSymbols(s, "Import a zip")
@@ -325,7 +316,6 @@ func TestSymbols_DroppedZipOpensImport(t *testing.T) {
 
 // TestSymbols_RenameReadsNoData renames a symbol without a request for its data.
 func TestSymbols_RenameReadsNoData(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
@@ -335,7 +325,6 @@ func TestSymbols_RenameReadsNoData(t *testing.T) {
 }
 
 func TestReference_SearchesAndLinksOperations(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
 	b := openTab(t, startSite(t).url+"#/api/rotateKey")
 	b.wait(`document.querySelector(".operation[open] .command")`)
@@ -352,7 +341,6 @@ func TestReference_SearchesAndLinksOperations(t *testing.T) {
 // TestSymbols_ImportWithEmptyHeader imports a file through a proxy that adds a header
 // without a value, the last one of the response.
 func TestSymbols_ImportWithEmptyHeader(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	handler := s.handler()
 	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -368,7 +356,6 @@ func TestSymbols_ImportWithEmptyHeader(t *testing.T) {
 
 // TestSymbols_OpenOutsideOfTheList opens a symbol that the filter does not match.
 func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve", "Ball valve")
 	b := openTab(t, s.url+"#/symbols/1/2?filter=gate")
@@ -380,7 +367,6 @@ func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
 // TestSymbols_NamesOfManyEmoji renames a symbol with a name of 200 characters, which are
 // 400 code units.
 func TestSymbols_NamesOfManyEmoji(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	name := strings.Repeat("\U0001F600", 200)
 	s.folder("Valves", name)

@@ -71,7 +71,6 @@ func hostileImages(target string) map[string]string {
 // TestImage_HostileImagesDoNothing opens hostile images as documents and as parts of
 // a page. The same SVG from a plain server shows that the test would notice.
 func TestImage_HostileImagesDoNothing(t *testing.T) {
-	t.Parallel()
 	recorder := new(beacon)
 	target := httptest.NewServer(recorder)
 	defer target.Close()

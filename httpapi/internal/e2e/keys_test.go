@@ -30,7 +30,6 @@ func (s *site) accepts(raw string) bool {
 }
 
 func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openTab(t, s.url+"#/keys")
 
@@ -115,7 +114,6 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 }
 
 func TestKeys_ShowStatus(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for name, fields := range map[string]keys.Fields{
 		"off":     {Active: new(false)},
@@ -139,7 +137,6 @@ func TestKeys_ShowStatus(t *testing.T) {
 }
 
 func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openTab(t, s.url+"#/keys")
 	// moveTo presses a key until the element with a name has the focus. The focus
@@ -193,7 +190,6 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 }
 
 func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openKeys(s)
 	b.click("Create key")
@@ -208,7 +204,6 @@ func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 
 // TestKeys_NewKeyOfAnotherTenant uses a new key after another one has shown its symbols.
 func TestKeys_NewKeyOfAnotherTenant(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, func(o *httpapi.Options) { o.Tenant = httpapi.TenantOfOwner })
 	first := s.createKey("first", keys.Fields{Owner: new("a")})
 	for _, owner := range []string{"a", "b"} {
@@ -228,7 +223,6 @@ func TestKeys_NewKeyOfAnotherTenant(t *testing.T) {
 }
 
 func TestKeys_StoreInTabIsOptional(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openKeys(s)
 	equal(b, `sessionStorage.length + localStorage.length + document.cookie.length`, 0)
@@ -256,7 +250,6 @@ func TestKeys_StoreInTabIsOptional(t *testing.T) {
 }
 
 func TestKeys_AreNotSavedAsPasswords(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Admin key required")
@@ -273,7 +266,6 @@ var inactive = keys.Fields{Active: new(false)}
 
 // TestKeys_HiddenFieldsDoNotCount leaves invalid fields in parts of forms that are closed again.
 func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openKeys(s)
 	b.clickNode(`document.querySelector("tbody input[type=checkbox]")`)
@@ -295,7 +287,6 @@ func TestKeys_HiddenFieldsDoNotCount(t *testing.T) {
 // TestKeys_PageOfKeyIsChanged deactivates a key with two clicks, and keeps the focus. It takes
 // that back on the page of another key.
 func TestKeys_PageOfKeyIsChanged(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.createKey("second", keys.Fields{})
 	b := openKeys(s)
@@ -314,7 +305,6 @@ func TestKeys_PageOfKeyIsChanged(t *testing.T) {
 
 // TestKeys_OwnerIsPartOfAnother lists the keys of an owner whose name is part of another's.
 func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for _, owner := range []string{"acme", "acme ltd"} {
 		s.createKey("key of "+owner, keys.Fields{Owner: &owner})
@@ -329,7 +319,6 @@ func TestKeys_OwnerIsPartOfAnother(t *testing.T) {
 
 // In Berlin, the last second of the year 9999 is in the year 10000.
 func TestKeys_ExpiryOfYear9999(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.updateKey(keys.Fields{ExpiresAt: new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))})
 	b := openTab(t, s.url+"icon.svg")
@@ -343,7 +332,6 @@ func TestKeys_ExpiryOfYear9999(t *testing.T) {
 
 // The list stays in order while it cannot be read again.
 func TestKeys_OrderAfterFailedReload(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	on := new(atomic.Bool)
 	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/admin/api-keys", status: 503, body: "{}"})

@@ -64,7 +64,6 @@ func readsOf(path string) func(*http.Request) bool {
 }
 
 func TestLate_LoadingDoesNotBlock(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/symbol/folders"), unprotected)
 	s.folder("Valves", "Gate valve")
 	s.armed.Store(true)
@@ -81,7 +80,6 @@ func TestLate_LoadingDoesNotBlock(t *testing.T) {
 // TestLate_KeyEntered receives the rejection of a request without a key after the key has
 // been entered.
 func TestLate_KeyEntered(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/symbol/folders"))
 	s.folder("Valves", "Gate valve")
 	s.armed.Store(true)
@@ -98,7 +96,6 @@ func TestLate_KeyEntered(t *testing.T) {
 // TestLate_EscapeTwice closes a dialog while its request runs, which browsers permit with a
 // second Escape.
 func TestLate_EscapeTwice(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/rotate") })
 	b := openKeys(s.site)
 	b.click("More for "+keyName, "Rotate…")
@@ -114,7 +111,6 @@ func TestLate_EscapeTwice(t *testing.T) {
 
 // TestLate_UndoTwice clicks twice before the response.
 func TestLate_UndoTwice(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return r.Method == "PATCH" }, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openSymbols(s.site, "1 symbol")
@@ -130,7 +126,6 @@ func TestLate_UndoTwice(t *testing.T) {
 
 // TestLate_ListOfKeys changes keys while the list is reloaded.
 func TestLate_ListOfKeys(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/admin/api-keys"))
 	b := openKeys(s.site)
 	s.armed.Store(true)
@@ -153,7 +148,6 @@ func TestLate_ListOfKeys(t *testing.T) {
 
 // TestLate_ChecksOfExports reads the keys while exports are checked, which changes nothing.
 func TestLate_ChecksOfExports(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	handler := s.handler()
 	var lists atomic.Int64
@@ -182,7 +176,6 @@ func TestLate_ListOfExports(t *testing.T) {
 	t.Parallel()
 	for _, during := range []bool{false, true} {
 		t.Run(fmt.Sprint("during=", during), func(t *testing.T) {
-			t.Parallel()
 			removal := make(chan struct{})
 			s := startLateSite(t, func(r *http.Request) bool {
 				if r.Method == "DELETE" {
@@ -216,7 +209,6 @@ func TestLate_ListOfExports(t *testing.T) {
 
 // TestLate_Downloads downloads a file while the link of another one is made.
 func TestLate_Downloads(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/links") })
 	s.RegisterExport(t, "first", "first.pdf", "1")
 	s.RegisterExport(t, "second", "second.pdf", "2")
@@ -237,7 +229,6 @@ func TestLate_Downloads(t *testing.T) {
 // TestLate_PageOfExports loads a page for two actions. Chromium sends the second request once
 // the first has its response.
 func TestLate_PageOfExports(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return readsOf("/admin/exports")(r) && r.FormValue("after") != "" })
 	for i := range 1003 {
 		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
@@ -254,7 +245,6 @@ func TestLate_PageOfExports(t *testing.T) {
 }
 
 func TestLate_PageOfOwner(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("owner") == "acme" })
 	for _, owner := range []string{"acme", "acme", "beta"} {
 		s.createKey("key of "+owner, keys.Fields{Owner: &owner})
@@ -270,7 +260,6 @@ func TestLate_PageOfOwner(t *testing.T) {
 }
 
 func TestLate_PageOfKey(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/admin/api-keys/1"))
 	s.createKey("second", keys.Fields{})
 	b := openKeys(s.site)
@@ -286,7 +275,6 @@ func TestLate_PageOfKey(t *testing.T) {
 
 // TestLate_SymbolGone opens a symbol that has gone, and the next one.
 func TestLate_SymbolGone(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/symbols/1"), unprotected)
 	s.folder("Valves", "Gate valve", "Ball valve")
 	b := openSymbols(s.site, "2 symbols")
@@ -305,7 +293,6 @@ func TestLate_SymbolGone(t *testing.T) {
 
 // TestLate_Symbol leaves the screen before the symbol of its URL is read.
 func TestLate_Symbol(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/symbols/1"))
 	s.folder("Valves", "Gate valve")
 	b := openWithClientKey(s.site, "exports")
@@ -320,7 +307,6 @@ func TestLate_Symbol(t *testing.T) {
 
 // TestLate_Folders leaves the screen before the folders are read.
 func TestLate_Folders(t *testing.T) {
-	t.Parallel()
 	s := startLateSite(t, readsOf("/symbol/folders"))
 	b := openWithClientKey(s.site, "exports")
 	s.armed.Store(true)
@@ -366,7 +352,6 @@ func TestLate_LoginDuringKeyDialog(t *testing.T) {
 		"Key rotated": {func(b *tab) { b.click("More for "+keyName, "Rotate…") }, "Rotate key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := startLoginSite(t)
 			s.b.visit(s.url + "#/keys?status=active")
 			s.b.waitText(keyName)
@@ -383,7 +368,6 @@ func TestLate_LoginDuringKeyDialog(t *testing.T) {
 }
 
 func TestLate_LoginDuringRemoval(t *testing.T) {
-	t.Parallel()
 	s := startLoginSite(t)
 	s.register("drawing 7", apitest.FilesURL+"plan.pdf")
 	s.b.visit(s.url + "#/exports?order=By+source")

@@ -76,7 +76,6 @@ func (w *unreliableWriter) Write(p []byte) (int, error) {
 // TestLinks_BrowserPausesAndResumes pauses a download in the browser's list and
 // loses its connection, then loses another one.
 func TestLinks_BrowserPausesAndResumes(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	network := &unreliableNetwork{
 		handler: s.handler(), limits: []int64{3 << 20, 3 << 20}, stopped: make(chan struct{}, 9), cut: make(chan struct{}),

@@ -154,7 +154,6 @@ var controls = []string{"button", "link", "textbox", "searchbox", "checkbox", "r
 // TestPage_HasContrastAndNames checks the contrast of every text in both themes
 // and the name of every control.
 func TestPage_HasContrastAndNames(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
 	b := openTab(t, populatedSite(t).url)
 	total := 0
@@ -203,7 +202,6 @@ func TestPage_HasContrastAndNames(t *testing.T) {
 // TestPage_FitsNarrowWindow has a window of 1280 pixels at 400 % zoom, in the dark
 // theme.
 func TestPage_FitsNarrowWindow(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
 	b := openTab(t, populatedSite(t).url)
 	b.resize(320, 640)
@@ -225,7 +223,6 @@ func TestPage_FitsNarrowWindow(t *testing.T) {
 }
 
 func TestPage_RespectsReducedMotion(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	animations := func(b *tab) int { return eval[int](b, `document.getAnimations().length`) }
 	b := openTab(t, s.url)
@@ -239,7 +236,6 @@ func TestPage_RespectsReducedMotion(t *testing.T) {
 }
 
 func TestPage_SupportsForcedColors(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
 	b := openKeys(startSite(t))
 	b.setMedia("forced-colors", "active")
@@ -284,7 +280,6 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 		}, "", "#/keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newSite(t)
 			s.listen(c.mount(s))
 			b := openTab(t, s.url+c.start)
@@ -302,10 +297,10 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 // TestPage_PolicyBlocksInjection does what an injected script would do, and
 // checks that a tab reports it.
 func TestPage_PolicyBlocksInjection(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
-	other := startSite(t, unprotected)
 	b := openTab(t, startSite(t).url)
+	other := anotherSite(t, unprotected)
+	other.listen(other.handler())
 	b.waitText("Admin key required")
 	equal(b, `(() => { try { document.body.innerHTML = "<b>"; return "done"; } catch (error) { return error.name; } })()`, "TypeError")
 	equal(b, `(() => { try { document.body.append(Object.assign(document.createElement("script"), { src: "main.js" })); return "done"; } catch (error) { return error.name; } })()`, "TypeError")
@@ -335,7 +330,6 @@ func TestPage_PolicyBlocksInjection(t *testing.T) {
 }
 
 func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
-	t.Parallel()
 	s := populatedSite(t)
 	b := openWithClientKey(s, "symbols")
 	b.click("Gate valve")
@@ -355,7 +349,6 @@ func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
 
 // TestPage_LeavesKeysToTheBrowser presses Alt+Left, which goes back, in the grid and in a dialog.
 func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")
@@ -369,7 +362,6 @@ func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
 
 // TestPage_HeldKeyActsOnce holds the key that takes back the last change.
 func TestPage_HeldKeyActsOnce(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -382,7 +374,6 @@ func TestPage_HeldKeyActsOnce(t *testing.T) {
 
 // TestPage_ToastsReturnTheFocus takes back a change with the keyboard.
 func TestPage_ToastsReturnTheFocus(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")

@@ -127,7 +127,6 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, string) *tab{"chromium": openTab, "firefox": openFirefox} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			is := is.New(t)
 			s := startPicker(t)
 			s.folder("Pumps", "Centrifugal", "Gear")
@@ -177,7 +176,6 @@ func TestPicker_PlacesSymbols(t *testing.T) {
 
 // TestPicker_FollowsChanges: what others change shows, and what stays keeps its element.
 func TestPicker_FollowsChanges(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	folder := s.folder("Valves", "Ball", "Check")
 	b := openTab(t, s.pageURL)
@@ -205,7 +203,6 @@ func TestPicker_FollowsChanges(t *testing.T) {
 
 // TestPicker_RecoversFromOutages: a read that fails shows nothing old, and is repeated.
 func TestPicker_RecoversFromOutages(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	s.folder("Pumps", "Gear")
 	s.folder("Valves", "Ball", "Check")
@@ -225,7 +222,6 @@ func TestPicker_RecoversFromOutages(t *testing.T) {
 
 // TestPicker_LoadsWhatIsSeen opens a library that is too large to load.
 func TestPicker_LoadsWhatIsSeen(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	folder := s.folder("Folder 0")
 	for i := range 1000 {
@@ -252,7 +248,6 @@ func TestPicker_LoadsWhatIsSeen(t *testing.T) {
 
 // TestPicker_ReadsShortPages: a page with a Link is not the last one, however short it is.
 func TestPicker_ReadsShortPages(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	s.folder("Valves", "Ball", "Check", "Gate", "Globe", "Needle")
 	s.pageLimit.Store("2")
@@ -263,7 +258,6 @@ func TestPicker_ReadsShortPages(t *testing.T) {
 
 // TestPicker_LoadsImagesAfterAnOutage: an image that the server did not send is not missing.
 func TestPicker_LoadsImagesAfterAnOutage(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	folder := s.folder("Valves", "Ball")
 	s.symbol(folder.ID, "Not an image", "text/plain", "text")
@@ -281,7 +275,6 @@ func TestPicker_LoadsImagesAfterAnOutage(t *testing.T) {
 }
 
 func TestPicker_IsAccessible(t *testing.T) {
-	t.Parallel()
 	axe := newAxe()
 	s := startPicker(t)
 	s.folder("Valves", "Ball", "Check", strings.Repeat("long name ", 9), strings.Repeat("x", 200))
@@ -305,7 +298,6 @@ func TestPicker_IsAccessible(t *testing.T) {
 // TestPicker_AddsStamps runs the example with a double that records the calls of the
 // SDK.
 func TestPicker_AddsStamps(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	s.folder("folder", "Gate valve")
 	s.symbol(1, "A note", "text/plain", "no image, which is skipped")
@@ -330,7 +322,6 @@ func TestPicker_AddsStamps(t *testing.T) {
 
 // TestPicker_ShownFolderIsDeleted: the palette shows the folder that its select shows then.
 func TestPicker_ShownFolderIsDeleted(t *testing.T) {
-	t.Parallel()
 	s := startPicker(t)
 	pumps := s.folder("Pumps", "Centrifugal")
 	s.folder("Valves", "Ball", "Check")

@@ -67,7 +67,6 @@ func (s *site) withDocument(next http.Handler) http.Handler {
 }
 
 func TestReference_ShowsOperations(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	s.listen(s.withDocument(s.handler()))
 	b := openTab(t, s.url+"#/api")
@@ -101,7 +100,6 @@ func TestReference_ShowsOperations(t *testing.T) {
 }
 
 func TestReference_ShowsAllOperationsOfTheAPI(t *testing.T) {
-	t.Parallel()
 	is := is.New(t)
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`

@@ -35,9 +35,16 @@ type site struct {
 	server *httptest.Server
 }
 
-// newSite returns a site that does not listen yet. The opts modify the options
-// of its API.
+// newSite returns a site that does not listen yet, and lets the test run in parallel
+// with others. The opts modify the options of its API.
 func newSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
+	t.Helper()
+	t.Parallel()
+	return anotherSite(t, opts...)
+}
+
+// anotherSite is newSite for another site of the same test.
+func anotherSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 	t.Helper()
 	s := &site{Server: apitest.New(t, slices.Insert(opts, 0, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithClientKey })...), t: t, is: is.New(t)}
 	s.Clock.Set(time.Now()) // as in the browser

@@ -89,7 +89,6 @@ func TestStates_Failure(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newSite(t, unprotected)
 			s.folder("Valves", "Gate valve")
 			c.Handler, c.on = s.handler(), new(atomic.Bool)
@@ -107,7 +106,6 @@ func TestStates_Failure(t *testing.T) {
 }
 
 func TestStates_RejectedKeys(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openWithClientKey(s, "symbols")
 	b.waitText("No folders yet")
@@ -122,7 +120,8 @@ func TestStates_RejectedKeys(t *testing.T) {
 	b.enterKey("Client key", string(s.RawKey))
 	b.waitText("No folders yet")
 
-	disabled := startSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
+	disabled := anotherSite(t, func(o *httpapi.Options) { o.AdminKeys = nil })
+	disabled.listen(disabled.handler())
 	b = openTab(t, disabled.url+"#/keys")
 	b.waitText("No admin key is configured on this server.")
 	s.is.True(!eval[bool](b, `Boolean(document.querySelector("main form"))`)) // the page has a form for an admin key
@@ -130,7 +129,6 @@ func TestStates_RejectedKeys(t *testing.T) {
 
 // TestStates_RejectionEndsSelection selects a record before the key is rejected.
 func TestStates_RejectionEndsSelection(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	s.folder("Valves", "Gate valve")
 	on := new(atomic.Bool)
@@ -163,7 +161,6 @@ func cookieLogin(o *httpapi.Options) {
 
 // TestStates_LoginOfTheApplication uses a session cookie in place of an admin key.
 func TestStates_LoginOfTheApplication(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, cookieLogin, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithAdminKey })
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("Not logged in as an administrator.")
@@ -191,7 +188,6 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 }
 
 func TestStates_ServerWithoutServices(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Keys, o.Symbols, o.Exports = nil, nil, nil })
 	b := openTab(t, s.url+"#/keys")
 	b.waitText("No such route.")
@@ -210,7 +206,6 @@ func TestStates_ServerWithoutServices(t *testing.T) {
 var emulateNetworkConditions = cdp.Command[network.Conditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
 
 func TestStates_Offline(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "Gate valve")
@@ -234,7 +229,6 @@ func TestStates_Offline(t *testing.T) {
 // TestStates_EveryScreen loads every screen in every state of the server, and once more
 // after it has been shown.
 func TestStates_EveryScreen(t *testing.T) {
-	t.Parallel()
 	s := newSite(t)
 	var state atomic.Pointer[failingHandler]
 	handler := s.handler()

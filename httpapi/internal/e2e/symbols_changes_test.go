@@ -30,7 +30,6 @@ func (b *tab) selectSymbols(ids ...int) {
 }
 
 func TestSymbols_DeletedAreRestored(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Gate valve", "Check valve")
 	before := s.symbolsIn(valves.ID)
@@ -63,7 +62,6 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 }
 
 func TestSymbols_TrashIsShown(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")
@@ -90,7 +88,6 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 }
 
 func TestSymbols_PictureIsReplaced(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -131,7 +128,6 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 
 // TestSymbols_BrokenPictureOnOpenSymbol drops a file on a dialog, which covers the list.
 func TestSymbols_BrokenPictureOnOpenSymbol(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -142,7 +138,6 @@ func TestSymbols_BrokenPictureOnOpenSymbol(t *testing.T) {
 }
 
 func TestSymbols_TagsAreChanged(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	tags := func() (all []string) {
@@ -177,7 +172,6 @@ func TestSymbols_TagsAreChanged(t *testing.T) {
 // TestSymbols_ShowsChangesByOthers receives them with a page token, and keeps what is
 // shown until the user wants them.
 func TestSymbols_ShowsChangesByOthers(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	b := openWithClientKey(s, "symbols")
@@ -195,7 +189,6 @@ func TestSymbols_ShowsChangesByOthers(t *testing.T) {
 
 // TestSymbols_StateIsInTheURL opens URLs of a filtered list and of no folder.
 func TestSymbols_StateIsInTheURL(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Pumps")
 	s.folder("Valves", "Gate valve", "Ball valve")
@@ -231,7 +224,6 @@ func newUploadSite(t *testing.T, fail http.HandlerFunc) (*site, *atomic.Int64) {
 // TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
 // once asks to wait.
 func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
-	t.Parallel()
 	s, uploads := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, `{"message":"too many requests","code":"too_many_requests"}`, http.StatusTooManyRequests)
@@ -256,7 +248,6 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 
 // TestSymbols_FailedUploadAndFileLeftOut adds more files than one request has.
 func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
-	t.Parallel()
 	s, _ := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"message":"the disk is full"}`, http.StatusInternalServerError)
 	})
@@ -272,7 +263,6 @@ func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
 
 // TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
 func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	on := new(atomic.Bool)
 	on.Store(true)
@@ -290,7 +280,6 @@ func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 
 // TestSymbols_ScreenIsLoadedOnDemand loses the code of the screen once.
 func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	handler, failed := failOnce(s.handler(), "/symbols.js")
 	s.listen(handler)
@@ -308,7 +297,6 @@ func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 }
 
 func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	tags, err := symbols.NewTags("red")

@@ -27,7 +27,6 @@ func archive(t *testing.T, files ...string) []byte {
 }
 
 func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves", "Gate valve")
 	b := openSymbols(s, "1 symbol")
@@ -63,7 +62,6 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 }
 
 func TestSymbols_ExportDownloadsZip(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves ä", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")

@@ -22,7 +22,6 @@ func unprotected(o *httpapi.Options) { o.DangerouslySkipClientKeys = true }
 
 // A key that lacks a scope is still in use on other screens.
 func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	scopes, err := keys.NewScopes("exports:read")
 	s.is.NoErr(err)
@@ -38,7 +37,6 @@ func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
 
 // TestSymbols_FitPhones opens folders with names that do not wrap.
 func TestSymbols_FitPhones(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("A", "Gate valve")
 	for _, name := range []string{"صمامات التحكم الصناعية الكبيرة", strings.Repeat("配管記号", 5), strings.Repeat("x", 200)} {
@@ -56,7 +54,6 @@ func TestSymbols_FitPhones(t *testing.T) {
 }
 
 func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	b := openSymbols(s, "No folders yet")
 	b.clickNode(`document.querySelector(".notice button")`)
@@ -94,7 +91,6 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 
 // TestSymbols_PicturesAreLoadedAfterAnOutage requires tiles to load again what failed.
 func TestSymbols_PicturesAreLoadedAfterAnOutage(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/image", status: 503, body: "{}"}
 	failing.on.Store(true)
@@ -109,7 +105,6 @@ func TestSymbols_PicturesAreLoadedAfterAnOutage(t *testing.T) {
 }
 
 func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "Check valve")
 	pumps := s.folder("Vents")
@@ -168,7 +163,6 @@ func TestSymbols_AreShownRenamedMovedAndDeleted(t *testing.T) {
 }
 
 func TestSymbols_ImagesAreAdded(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
 	other := s.folder("Vents")
@@ -201,7 +195,6 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 
 // TestSymbols_PictureIsLoadedAgain fails the first request for a picture.
 func TestSymbols_PictureIsLoadedAgain(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	handler, _ := failOnce(s.handler(), "/image")
 	s.listen(handler)
@@ -211,7 +204,6 @@ func TestSymbols_PictureIsLoadedAgain(t *testing.T) {
 }
 
 func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected, func(o *httpapi.Options) { o.Limits.Symbol = 4000 })
 	s.folder("Valves")
 	b := openSymbols(s, "This folder is empty")
@@ -222,7 +214,6 @@ func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 
 // TestSymbols_ReportsConcurrentChange changes symbols that the page shows.
 func TestSymbols_ReportsConcurrentChange(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	var mu sync.Mutex
 	var conditions []string
@@ -306,7 +297,6 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 
 // TestSymbols_FolderIsDeletedElsewhere changes a symbol of a folder that has gone.
 func TestSymbols_FolderIsDeletedElsewhere(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves, _ := s.folder("Valves", "Gate valve"), s.folder("Pumps")
 	b := openTab(t, fmt.Sprintf("%s#/symbols/%d", s.url, valves.ID))
@@ -321,7 +311,6 @@ func TestSymbols_FolderIsDeletedElsewhere(t *testing.T) {
 
 // TestSymbols_UndoAfterConflict takes back changes that have replaced those of someone else.
 func TestSymbols_UndoAfterConflict(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves", "Gate valve")
 	rename := func(name string) {
@@ -348,7 +337,6 @@ func TestSymbols_UndoAfterConflict(t *testing.T) {
 
 // TestSymbols_DoNotRunScripts has symbols with scripts in every place.
 func TestSymbols_DoNotRunScripts(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Scripts")
 	script := `<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xhtml" width="40" height="20" onload="top.ran=1">` +
@@ -392,7 +380,6 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 // TestSymbols_LeavingCancelsImages leaves the screen while all connections of the
 // browser to the server wait for images.
 func TestSymbols_LeavingCancelsImages(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, unprotected)
 	handler := s.handler()
 	var blocking atomic.Bool
@@ -426,7 +413,6 @@ func TestSymbols_LeavingCancelsImages(t *testing.T) {
 }
 
 func TestSymbols_RendersThousandsLazily(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	folder := s.folder("Many")
 	for i := range 2000 {
@@ -469,7 +455,6 @@ func TestSymbols_RendersThousandsLazily(t *testing.T) {
 
 // TestSymbols_LinkReplacesOpenSymbol opens the URLs of symbols one after the other.
 func TestSymbols_LinkReplacesOpenSymbol(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	s.folder("Valves", "Gate valve", "Ball valve")
 	s.folder("Vents", "Fan")
@@ -485,7 +470,6 @@ func TestSymbols_LinkReplacesOpenSymbol(t *testing.T) {
 }
 
 func TestSymbols_AreFoundInAllFolders(t *testing.T) {
-	t.Parallel()
 	s := startSite(t, unprotected)
 	valves := s.folder("Valves", "Gate valve", "Ball valve", "GATE")
 	pumps := s.folder("Vents", "Pump", "Tailgate 100%")

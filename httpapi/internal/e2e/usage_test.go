@@ -14,7 +14,6 @@ import (
 
 // TestUsage_IsDrawn uses a key on three days.
 func TestUsage_IsDrawn(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	const name = "Viewer of the plant in Hamburg"
 	s.updateKey(keys.Fields{Name: new(name), Owner: new("team-1")})
@@ -53,7 +52,6 @@ func TestUsage_IsDrawn(t *testing.T) {
 
 // TestKeys_ManyAreChangedByOneRequest counts the requests that change keys.
 func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for i := range 24 {
 		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{})
@@ -119,7 +117,6 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 
 // TestKeys_ReportsConcurrentChange changes a key that the page shows.
 func TestKeys_ReportsConcurrentChange(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	b := openKeys(s)
 	b.wait(`e2e.button("Deactivate apitest")`)
@@ -146,7 +143,6 @@ func TestKeys_ReportsConcurrentChange(t *testing.T) {
 
 // TestKeys_ListIsInTheURL opens the URL of a list elsewhere.
 func TestKeys_ListIsInTheURL(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	for i := range 120 {
 		s.createKey(fmt.Sprintf("Viewer %d", i), keys.Fields{Owner: new("team & co")})
@@ -166,7 +162,6 @@ func TestKeys_ListIsInTheURL(t *testing.T) {
 }
 
 func TestUsage_HasDaysOfUTC(t *testing.T) {
-	t.Parallel()
 	s := startSite(t)
 	s.countUses(func() { s.is.True(s.accepts(string(s.RawKey))) })
 	b := openKeys(s)
