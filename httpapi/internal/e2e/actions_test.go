@@ -4,10 +4,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"fmt"
 	"image"
 	"image/png"
 	"os"
 	"path/filepath"
+	"testing"
 
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
@@ -51,6 +53,20 @@ func openSymbols(s *site, text string) *tab {
 	b := openTab(s.t, s.url+"#/symbols")
 	b.waitText(text)
 	return b
+}
+
+// openValves opens the folder Valves, which has the id 1, on a site that needs no key.
+func openValves(t *testing.T, symbolNames ...string) (*site, *tab) {
+	t.Helper()
+	s := startSite(t, unprotected)
+	s.folder("Valves", symbolNames...)
+	switch len(symbolNames) {
+	case 0:
+		return s, openSymbols(s, "This folder is empty")
+	case 1:
+		return s, openSymbols(s, "1 symbol")
+	}
+	return s, openSymbols(s, fmt.Sprint(len(symbolNames), " symbols"))
 }
 
 func (b *tab) enterClientKey(s *site) {
@@ -97,6 +113,44 @@ func (b *tab) registerExport(source, exportedURL string) {
 	b.fill("Source", source)
 	b.fill("Exported file", exportedURL)
 	b.click("Register")
+}
+
+// createKey creates a key, whose raw key a dialog then shows.
+func (b *tab) createKey(name string) {
+	b.t.Helper()
+	b.click("Create key")
+	b.fill("Name", name)
+	b.click("Create key")
+}
+
+// copyKey copies the raw key that a dialog shows, and closes it.
+func (b *tab) copyKey() {
+	b.t.Helper()
+	b.click("Copy key")
+	b.wait(`e2e.button("Copied")`)
+	b.click("Done")
+}
+
+func (b *tab) createFolder(name string) {
+	b.t.Helper()
+	b.click("New folder")
+	b.fill("Name", name)
+	b.click("Create folder")
+}
+
+func (b *tab) changeTags(symbol, tags string) {
+	b.t.Helper()
+	b.click("Actions for "+symbol, "Tags…")
+	b.fill("Tags", tags)
+	b.click("Save")
+}
+
+// undo takes back the last change, and waits for texts.
+func (b *tab) undo(texts ...string) {
+	b.t.Helper()
+	b.click("Undo")
+	b.waitText("Undone.")
+	b.waitText(texts...)
 }
 
 // moveSelectedAndUndo moves the two selected symbols to the folder that the dialog

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,9 +37,7 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	b.waitText("Registered.")
 	b.waitFocus(`e2e.button("Register…")`)
 	equal(b, `e2e.field("Sources").value`, sourceURL("section"))
-	found, err := s.Exports.Find(t.Context(), sourceURL("section"))
-	s.is.NoErr(err)
-	s.is.Equal(found.ExportedURL, apitest.FilesURL+"plan.pdf")
+	s.is.Equal(s.export(sourceURL("section")).ExportedURL, apitest.FilesURL+"plan.pdf")
 
 	b.click("Download")
 	b.waitText("Schnitt ä “1”.pdf, 8 B, is in your browser's downloads.")
@@ -50,8 +47,7 @@ func TestExports_AreRegisteredAndDownloaded(t *testing.T) {
 	b.registerExport(sourceURL("section"), apitest.FilesURL+"plan.pdf")
 	b.waitText("The previous export was replaced.")
 	b.registerExport(sourceURL("x"), "http://127.0.0.1/x")
-	b.waitText("Request rejected")
-	b.waitText("exportedUrl") // in the message
+	b.waitText("Request rejected", "exportedUrl") // in the message
 }
 
 func TestExports_DownloadsZip(t *testing.T) {
@@ -101,11 +97,8 @@ func TestExports_ShowsURLs(t *testing.T) {
 }
 
 // pausingOpener opens files of pausingSize bytes and pauses each in the middle
-// until resume is closed.
-type pausingOpener struct {
-	size   int64 // as announced, -1 if unknown
-	resume chan struct{}
-}
+// until it is closed.
+type pausingOpener chan struct{}
 
 const pausingSize = 4 << 20
 
@@ -114,8 +107,8 @@ func (pausingOpener) Check(*url.URL) error { return nil }
 
 func (o pausingOpener) Open(ctx context.Context, _ *url.URL) (*exports.File, error) {
 	half := make([]byte, pausingSize/2)
-	body := io.MultiReader(bytes.NewReader(half), blockingReader{ctx, o.resume}, bytes.NewReader(half))
-	return &exports.File{Body: io.NopCloser(body), Size: o.size, Name: "large.bin"}, nil
+	body := io.MultiReader(bytes.NewReader(half), blockingReader{ctx, o}, bytes.NewReader(half))
+	return &exports.File{Body: io.NopCloser(body), Size: pausingSize, Name: "large.bin"}, nil
 }
 
 // blockingReader is empty, and blocks until done is closed.
@@ -133,21 +126,13 @@ func (r blockingReader) Read([]byte) (int, error) {
 	}
 }
 
-// newPausingSite returns a site with one export that opener opens.
-func newPausingSite(t *testing.T, opener pausingOpener) *site {
-	t.Helper()
-	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	is.New(t).NoErr(err)
-	s := newSite(t, func(o *httpapi.Options) { o.Exports = service })
-	s.register(sourceURL("large"), apitest.FilesURL+"large.bin")
-	return s
-}
-
 // TestExports_DownloadOutlivesTheScreen leaves the screen during a download.
 func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
-	resume := make(chan struct{})
-	s := newPausingSite(t, pausingOpener{pausingSize, resume})
-	s.listen(s.handler())
+	resume := make(pausingOpener)
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{resume}})
+	is.New(t).NoErr(err)
+	s := startSite(t, func(o *httpapi.Options) { o.Exports = service })
+	s.register(sourceURL("large"), apitest.FilesURL+"large.bin")
 	b := openWithClientKey(s, "exports")
 	b.fill("Sources", sourceURL("large"))
 	b.click("Download")
@@ -162,14 +147,10 @@ func TestExports_DownloadOutlivesTheScreen(t *testing.T) {
 // The rest follows when resume is closed; if it is nil, the response is aborted.
 func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}) (b *tab, returned chan struct{}) {
 	t.Helper()
-	s := newSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	handler := s.handler()
 	returned = make(chan struct{})
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startSiteBehind(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/export") {
-			handler.ServeHTTP(w, r)
-			return
+			return false
 		}
 		defer close(returned)
 		if lengthKnown {
@@ -185,7 +166,9 @@ func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}
 			w.Write(make([]byte, size/2))
 		case <-r.Context().Done():
 		}
-	}))
+		return true
+	}, unprotected)
+	s.folder("Valves", "Gate valve")
 	b = openSymbols(s, "1 symbol")
 	b.click("Folder actions", "Export as zip")
 	return b, returned
@@ -194,20 +177,20 @@ func exportFolder(t *testing.T, size int, lengthKnown bool, resume chan struct{}
 func TestDownload_ShowsProgress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		known bool
-		shows string
+		known    bool
+		shows    string
+		position float64
 	}{
-		"known size":   {true, "2.1 MB of 4.2 MB, 50 %"},
-		"unknown size": {false, "2.1 MB, total size unknown"},
+		"known size":   {true, "2.1 MB of 4.2 MB, 50 %", 0.5},
+		"unknown size": {false, "2.1 MB, total size unknown", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			is := is.New(t)
 			resume := make(chan struct{})
 			b, _ := exportFolder(t, pausingSize, c.known, resume)
 			b.waitText(c.shows)
-			equal(b, `document.querySelector("progress").position`, map[bool]float64{true: 0.5, false: -1}[c.known])
+			equal(b, `document.querySelector("progress").position`, c.position)
 			close(resume)
-			is.Equal(len(b.downloaded("Valves.zip")), pausingSize)
+			is.New(t).Equal(len(b.downloaded("Valves.zip")), pausingSize)
 		})
 	}
 }
@@ -265,7 +248,7 @@ func TestExports_RegistersWithAdminKeyIfRequired(t *testing.T) {
 
 // startSiteOfViewer returns a site whose API allows pages of a viewer on another origin, and
 // fails the first download of a link.
-func startSiteOfViewer(t *testing.T) (s *site, viewerURL string, failed *atomic.Bool) {
+func startSiteOfViewer(t *testing.T) (s *site, viewerURL string) {
 	t.Helper()
 	viewer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
@@ -275,15 +258,14 @@ func startSiteOfViewer(t *testing.T) (s *site, viewerURL string, failed *atomic.
 		io.WriteString(w, "<!doctype html><title>A viewer</title>")
 	}))
 	t.Cleanup(viewer.Close)
-	s = newSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
-	handler, failed := failOnce(s.handler(), "/exports/links/")
-	s.listen(handler)
-	return s, viewer.URL, failed
+	s = startSite(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{viewer.URL} })
+	s.failOnce("/exports/links/")
+	return s, viewer.URL
 }
 
 // TestExports_DownloadFromOtherOrigin downloads a file from a page of a viewer.
 func TestExports_DownloadFromOtherOrigin(t *testing.T) {
-	s, viewerURL, _ := startSiteOfViewer(t)
+	s, viewerURL := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	b := openTab(t, viewerURL)
 	download := func(url string) string {
@@ -305,7 +287,7 @@ func TestExports_DownloadFromOtherOrigin(t *testing.T) {
 // TestExports_LinkFromOtherOrigin runs the lines of README.md in a page of a viewer, which
 // outlives a failed download.
 func TestExports_LinkFromOtherOrigin(t *testing.T) {
-	s, viewerURL, failed := startSiteOfViewer(t)
+	s, viewerURL := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan ä.pdf", "the plan")
 	s.RegisterExport(t, sourceURL("large"), "large.bin", strings.Repeat("0123456789abcdef", 1<<16))
 	b := openTab(t, viewerURL)
@@ -318,7 +300,7 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 	).Replace(lines)
 	sources := `[` + quote(sourceURL("plan")) + `, ` + quote(sourceURL("large")) + `]`
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
-	b.waitFor(failed.Load, "the download that fails")
+	b.waitFor(s.hasFailed, "the download that fails")
 	eval[any](b, `(async (sources) => { `+lines+` })(`+sources+`)`)
 	s.is.Equal(len(b.downloadedNames("canvas-exports.zip")), 2)
 	equal(b, `document.title`, "A viewer") // the page is still there
@@ -328,9 +310,9 @@ func TestExports_LinkFromOtherOrigin(t *testing.T) {
 // download fails.
 func TestExports_APIOfOtherOrigin(t *testing.T) {
 	s := newSite(t)
+	s.failOnce("/exports/links/")
 	var api http.Handler
-	handler, failed := failOnce(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }), "/exports/links/")
-	apiServer := httptest.NewServer(handler)
+	apiServer := httptest.NewServer(s.failing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) })))
 	t.Cleanup(apiServer.Close)
 	s.listen(s.console(apiServer.URL))
 	s.Options.AllowedOrigins = []string{strings.TrimSuffix(s.url, "/")}
@@ -340,7 +322,7 @@ func TestExports_APIOfOtherOrigin(t *testing.T) {
 	b.fill("Sources", sourceURL("plan"))
 	b.click("Download")
 	b.waitText("plan.pdf, 8 B, is in your browser's downloads.")
-	b.waitFor(failed.Load, "the download that fails")
+	b.waitFor(s.hasFailed, "the download that fails")
 	b.click("Download")
 	is.New(t).Equal(string(b.downloaded("plan.pdf")), "the plan")
 	b.click("Keys")

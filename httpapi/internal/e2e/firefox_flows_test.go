@@ -18,9 +18,8 @@ const gridIsBlank = `[0.4, 0.8].some((part) => !document.elementFromPoint(innerW
 // TestFirefox_MainFlows does in Firefox what most users do. The other tests do more
 // in Chromium.
 func TestFirefox_MainFlows(t *testing.T) {
-	s := newSite(t)
-	handler, _ := failOnce(s.handler(), "/symbols.js")
-	s.listen(handler)
+	s := startSite(t)
+	s.failOnce("/symbols.js")
 	var names []string
 	for i := range 150 {
 		names = append(names, fmt.Sprintf("Valve %d", i+1))
@@ -82,9 +81,7 @@ func TestFirefox_MainFlows(t *testing.T) {
 	b.click("Actions for Valve 150", "Delete…", "Delete symbol")
 	b.waitText("149 symbols")
 
-	b.click("New folder")
-	b.fill("Name", "Fans")
-	b.click("Create folder")
+	b.createFolder("Fans")
 	b.waitText("This folder is empty")
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile("drawn.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")))
 	b.waitText("notes.txt: documentation", "1 symbol")
@@ -114,13 +111,13 @@ func TestFirefox_MainFlows(t *testing.T) {
 // TestFirefox_LinkFromOtherOrigin downloads from a page of a viewer, which outlives a failed
 // download.
 func TestFirefox_LinkFromOtherOrigin(t *testing.T) {
-	s, viewerURL, failed := startSiteOfViewer(t)
+	s, viewerURL := startSiteOfViewer(t)
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	b := openFirefox(t, viewerURL)
 	download := `import("` + s.url + `api/client.js").then(({ createClient }) =>
 		createClient({ getToken: () => fetch("/token") }).download({ sourceFileUrl: ` + quote(sourceURL("plan")) + ` }))`
 	eval[any](b, download)
-	b.waitFor(failed.Load, "the download that fails")
+	b.waitFor(s.hasFailed, "the download that fails")
 	eval[any](b, download)
 	s.is.Equal(string(b.downloaded("plan.pdf")), "the plan")
 	equal(b, `document.title`, "A viewer")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
@@ -32,10 +31,8 @@ func (b *tab) chooseOption(label, text string) {
 }
 
 func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
-	s := newSite(t)
-	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}
-	failing.on.Store(true)
-	s.listen(failing)
+	s := startSite(t)
+	s.failure.Store(&failure{part: "/folders", status: 500, body: problem("internal error", "internal", "r-500")})
 	s.folder("Valves")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "x")
 	s.createKey("Old one", inactive)
@@ -48,7 +45,7 @@ func TestOverview_ShowsHealthCountsAndFailures(t *testing.T) {
 	b.wait(`document.querySelectorAll(".cards .good").length === 4 && document.querySelectorAll(".cards .bad").length === 1`)
 	b.waitText("Version 0.1.0", "1 export", "Server error", "Ready", "Fence: partial")
 	s.is.True(strings.Contains(strings.Join(b.tableRows(), "\n"), "GET symbol/folders 500 internal error r-500"))
-	failing.on.Store(false)
+	s.failure.Store(nil)
 	b.click("Reload")
 	b.waitText("1 folder")
 	b.wait(`document.querySelectorAll(".cards .good").length === 5 && document.querySelector(".plot")`) // complete
@@ -101,8 +98,7 @@ func TestKeys_ThousandsAreFilteredAndPaged(t *testing.T) {
 	b.waitText("4 keys selected")
 	b.clickNode(`document.querySelector(".selection button:nth-of-type(2)")`)
 	b.waitText("4 keys activated.", "19 of 2,301 keys")
-	b.click("Undo")
-	b.waitText("Undone.", "23 of 2,301 keys")
+	b.undo("23 of 2,301 keys")
 	s.is.True(!s.keyNamed("Viewer 300").Active)
 	b.click("Delete…")
 	b.waitText("Delete 4 keys?")
@@ -169,8 +165,7 @@ func TestPage_ShortcutsAndSkipLink(t *testing.T) {
 	press("?", `document.querySelector("dialog")`)
 	b.click("Single-key shortcuts")
 	press(kb.Escape, `!document.querySelector("dialog")`)
-	b.typeKeys("4")
-	equal(b, `document.title`, "Keys · Canvasback")
+	press("4", `document.title === "Keys · Canvasback"`)
 
 	b.do(reload)
 	b.waitText("Admin key required")
@@ -199,9 +194,7 @@ func TestPage_MissingKeys(t *testing.T) {
 	b.fill("Name", "Console")
 	b.click("Create key")
 	b.waitText("In use in this console")
-	b.click("Copy key")
-	b.wait(`e2e.button("Copied")`)
-	b.click("Done")
+	b.copyKey()
 	b.waitText("No folders yet")
 	s.is.True(s.keyNamed("Console").Active)
 
@@ -278,24 +271,17 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	s.is.True(eval[string](b, ground) != light)
 	b.click("Checker")
 	s.is.True(strings.Contains(eval[string](b, `getComputedStyle(document.querySelector("dialog .preview")).backgroundImage`), "conic"))
-	act := func(action string) {
-		t.Helper()
-		b.click("More actions", action)
-	}
-	act("Copy ID")
+	b.click("More actions", "Copy ID")
 	b.waitText("Copied.")
 	equal(b, `navigator.clipboard.readText()`, "1")
-	act("Rename…")
-	b.fill("Name", "A1")
-	b.click("Rename")
+	b.rename("More actions", "Rename…", "A1")
 	title("A1")
-	act("Copy to a folder…")
+	b.click("More actions", "Copy to a folder…")
 	eval[bool](b, fmt.Sprintf(`(e2e.field("To folder").value = "%d", true)`, vents.ID))
 	b.click("Copy")
 	b.waitText("A1 copied to Vents.")
 	s.is.Equal(s.symbolsIn(vents.ID)[0].Name, "A1")
-	act("Delete…")
-	b.click("Delete symbol")
+	b.click("More actions", "Delete…", "Delete symbol")
 	title("B") // the next one
 	b.click("Close")
 	b.waitFocus(`document.getElementById("symbol-2")`)
@@ -303,22 +289,25 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	s.is.Equal(err, symbols.ErrSymbolNotFound)
 }
 
+// TestSymbols_DroppedZipOpensImport imports a file through a proxy that adds a header
+// without a value, the last one of the response.
 func TestSymbols_DroppedZipOpensImport(t *testing.T) {
-	s := startSite(t, unprotected)
+	s := startSiteBehind(t, func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Z-Proxy", "")
+		return false
+	}, unprotected)
 	folder := s.folder("Valves")
 	b := openSymbols(s, "Import a zip")
 	b.dropFiles(`document.querySelector(".notice")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
 	b.waitText("1 symbol will be added to Valves.")
 	b.click("Import 1 symbol")
 	b.waitText("1 symbol imported into Valves.")
-	is.New(t).Equal(len(s.symbolsIn(folder.ID)), 1)
+	s.is.Equal(len(s.symbolsIn(folder.ID)), 1)
 }
 
 // TestSymbols_RenameReadsNoData renames a symbol without a request for its data.
 func TestSymbols_RenameReadsNoData(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	b := openTab(t, s.url+"#/symbols")
+	s, b := openValves(t, "Gate valve")
 	b.rename("Actions for Gate valve", "Rename…", "Slide valve")
 	b.waitText("Gate valve renamed.")
 	s.is.Equal(b.sent(func(r *network.Request) bool { return r.Method == "GET" && strings.HasSuffix(r.URL, "/symbols/1") }), 0)
@@ -338,22 +327,6 @@ func TestReference_SearchesAndLinksOperations(t *testing.T) {
 	b.waitText("No operation matches")
 }
 
-// TestSymbols_ImportWithEmptyHeader imports a file through a proxy that adds a header
-// without a value, the last one of the response.
-func TestSymbols_ImportWithEmptyHeader(t *testing.T) {
-	s := newSite(t, unprotected)
-	handler := s.handler()
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Z-Proxy", "")
-		handler.ServeHTTP(w, r)
-	}))
-	s.folder("Valves")
-	b := openSymbols(s, "Import a zip")
-	b.dropFiles(`document.querySelector(".notice")`, b.writeFile("more.zip", archive(t, "Ball valve.svg", svgImage)))
-	b.click("Import 1 symbol")
-	b.waitText("1 symbol imported into Valves.")
-}
-
 // TestSymbols_OpenOutsideOfTheList opens a symbol that the filter does not match.
 func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
 	s := startSite(t, unprotected)
@@ -367,10 +340,8 @@ func TestSymbols_OpenOutsideOfTheList(t *testing.T) {
 // TestSymbols_NamesOfManyEmoji renames a symbol with a name of 200 characters, which are
 // 400 code units.
 func TestSymbols_NamesOfManyEmoji(t *testing.T) {
-	s := startSite(t, unprotected)
 	name := strings.Repeat("\U0001F600", 200)
-	s.folder("Valves", name)
-	b := openSymbols(s, "1 symbol")
+	_, b := openValves(t, name)
 	b.click("Actions for "+name, "Rename…")
 	b.typeKeys(kb.End + kb.Backspace + kb.Enter)
 	b.waitText(name + " renamed.")

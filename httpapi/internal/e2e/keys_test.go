@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,9 +98,7 @@ func TestKeys_AreCreatedUsedAndChanged(t *testing.T) {
 	b.waitText("Key rotated")
 	s.is.True(!s.accepts(raw))
 	s.is.True(s.accepts(eval[string](b, `document.querySelector(".secret code").innerText`)))
-	b.click("Copy key")
-	b.wait(`e2e.button("Copied")`)
-	b.click("Done")
+	b.copyKey()
 
 	b.click("More for Kiosk", "Delete…")
 	b.waitText("deactivate it instead")
@@ -192,9 +189,7 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {
 	s := startSite(t)
 	b := openKeys(s)
-	b.click("Create key")
-	b.fill("Name", "k")
-	b.click("Create key")
+	b.createKey("k")
 	b.waitText("Key created")
 	b.typeKeys(kb.Escape)
 	b.waitText("The key has not been copied")
@@ -298,8 +293,7 @@ func TestKeys_PageOfKeyIsChanged(t *testing.T) {
 	equal(b, `document.querySelectorAll("dialog").length`, 0)
 	b.visit(s.url + "#/key/2")
 	b.waitText("ID 2")
-	b.click("Undo")
-	b.waitText("Undone.")
+	b.undo()
 	equal(b, `document.getElementById("title").innerText`, "second")
 }
 
@@ -332,21 +326,19 @@ func TestKeys_ExpiryOfYear9999(t *testing.T) {
 
 // The list stays in order while it cannot be read again.
 func TestKeys_OrderAfterFailedReload(t *testing.T) {
-	s := newSite(t)
-	on := new(atomic.Bool)
-	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/admin/api-keys", status: 503, body: "{}"})
+	s := startSite(t)
 	for _, name := range []string{"delta", "alpha"} {
 		s.createKey(name, keys.Fields{})
 	}
 	b := openTab(t, s.url+"#/keys?order=By+name")
 	b.enterKey("Admin key", apitest.AdminKey)
 	b.waitText("delta")
-	on.Store(true)
+	s.failure.Store(&failure{part: "/admin/api-keys", status: 503, body: "{}"})
 	b.click("Reload")
 	b.waitText("Retry")
 	b.fill("Search by name, owner, id or scope", "a")
 	b.wait(`[...document.querySelectorAll("tbody a.name")].map((node) => node.innerText).join() === "alpha,apitest,delta"`)
-	on.Store(false)
+	s.failure.Store(nil)
 	b.click("Reload")
 	b.waitNoText("Retry")
 }

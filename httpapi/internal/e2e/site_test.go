@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type site struct {
 	is     *is.I
 	url    string // of the console, with a trailing slash
 	server *httptest.Server
+
+	failure atomic.Pointer[failure] // of the requests that it matches, nil for none
 }
 
 // newSite returns a site that does not listen yet, and lets the test run in parallel
@@ -59,6 +62,20 @@ func startSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 	return s
 }
 
+// startSiteBehind returns a site that listens. A request for which first returns true has
+// its response from first.
+func startSiteBehind(t *testing.T, first func(http.ResponseWriter, *http.Request) (done bool), opts ...func(*httpapi.Options)) *site {
+	t.Helper()
+	s := newSite(t, opts...)
+	handler := s.handler()
+	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !first(w, r) {
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	return s
+}
+
 // RegisterExport registers a file that was modified a minute ago. The entity tags of
 // newer files are weak.
 func (s *site) RegisterExport(t testing.TB, sourceURL, fileName, content string) {
@@ -76,8 +93,46 @@ func (s *site) handler() http.Handler {
 	mux.Handle("/api/", http.StripPrefix("/api", api))
 	mux.Handle("/readyz", api.Ready(func() string { return "fence: partial" }))
 	mux.Handle("/", s.console("api/"))
-	return mux
+	return s.failing(mux)
 }
+
+// failure is a response that some requests have instead of that of the API.
+type failure struct {
+	part   string // of the paths of the requests
+	status int    // 0 for no response
+	body   string
+	retry  string // Retry-After
+	once   bool
+}
+
+// failing returns a handler that has the failure of the site.
+func (s *site) failing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := s.failure.Load()
+		if f == nil || !strings.Contains(r.URL.Path, f.part) || f.once && !s.failure.CompareAndSwap(f, nil) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if f.status == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "id-of-the-header")
+		if f.retry != "" {
+			w.Header().Set("Retry-After", f.retry)
+		}
+		w.WriteHeader(f.status)
+		io.WriteString(w, f.body)
+	})
+}
+
+// failOnce lets the next request whose path contains part fail.
+func (s *site) failOnce(part string) {
+	s.failure.Store(&failure{part: part, status: 503, once: true})
+}
+
+// hasFailed reports whether that request has failed.
+func (s *site) hasFailed() bool { return s.failure.Load() == nil }
 
 // console returns a console for the API at a URL.
 func (s *site) console(api string) http.Handler {
@@ -162,6 +217,34 @@ func (s *site) symbol(folderID int64, name, mediaType, data string) symbols.Symb
 	return symbol
 }
 
+// updateSymbol updates a symbol, as someone else does.
+func (s *site) updateSymbol(id int64, fields symbols.SymbolFields) {
+	s.t.Helper()
+	_, err := s.Symbols.UpdateSymbol(s.t.Context(), id, fields, symbols.Any)
+	s.is.NoErr(err)
+}
+
+func (s *site) renameSymbol(id int64, name string) {
+	s.t.Helper()
+	s.updateSymbol(id, symbols.SymbolFields{Name: &name})
+}
+
+// tags returns what is a valid list of tags.
+func (s *site) tags(list ...string) symbols.Tags {
+	s.t.Helper()
+	tags, err := symbols.NewTags(list...)
+	s.is.NoErr(err)
+	return tags
+}
+
+// scopes returns what is a valid list of scopes.
+func (s *site) scopes(list ...string) keys.Scopes {
+	s.t.Helper()
+	scopes, err := keys.NewScopes(list...)
+	s.is.NoErr(err)
+	return scopes
+}
+
 // symbolsIn returns the symbols of a folder.
 func (s *site) symbolsIn(folderID int64) []symbols.Symbol {
 	s.t.Helper()
@@ -197,6 +280,14 @@ func (s *site) register(source, exportedURL string) {
 	s.t.Helper()
 	_, _, err := s.Exports.Register(s.t.Context(), exports.Registration{SourceURL: source, ExportedURL: exportedURL})
 	s.is.NoErr(err)
+}
+
+// export returns the export of a source.
+func (s *site) export(source string) exports.Export {
+	s.t.Helper()
+	export, err := s.Exports.Find(s.t.Context(), source)
+	s.is.NoErr(err)
+	return export
 }
 
 const svgImage = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 40 20"><path d="M2 2L38 18V2L2 18Z" fill="none" stroke="#1f2937" stroke-width="2"/></svg>`

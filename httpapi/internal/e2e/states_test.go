@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -15,90 +13,41 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// failingHandler returns an error for paths that contain part, while it is on.
-type failingHandler struct {
-	http.Handler
-	on     *atomic.Bool
-	part   string
-	status int
-	body   string
-	retry  string
-}
-
-func (f failingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !f.on.Load() || !strings.Contains(r.URL.Path, f.part) {
-		f.Handler.ServeHTTP(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", "id-of-the-header")
-	if f.retry != "" {
-		w.Header().Set("Retry-After", f.retry)
-	}
-	w.WriteHeader(f.status)
-	fmt.Fprint(w, f.body)
-}
-
-// failOnce returns a handler that responds with 503 to the first request whose path contains
-// part, and whether it has.
-func failOnce(next http.Handler, part string) (handler http.Handler, failed *atomic.Bool) {
-	failed = new(atomic.Bool)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, part) && failed.CompareAndSwap(false, true) {
-			http.Error(w, "not available", http.StatusServiceUnavailable)
-			return
-		}
-		next.ServeHTTP(w, r)
-	}), failed
+// problem returns the body of an error response.
+func problem(message, code, requestID string) string {
+	return fmt.Sprintf(`{"message":%q,"code":%q,"requestId":%q}`, message, code, requestID)
 }
 
 func TestStates_Failure(t *testing.T) {
 	t.Parallel()
+	unavailable := problem("the service is not available right now", "unavailable", "r-503")
 	for name, c := range map[string]struct {
-		failingHandler
 		screen string
-		shows  []string
+		failure
+		shows []string
 	}{
-		"unavailable": {
-			failingHandler{part: "/admin/", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`, retry: "1"}, "keys",
-			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503", "Retry now."},
-		},
-		"internal": {
-			failingHandler{part: "/folders", status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`}, "symbols",
-			[]string{"Server error", "Internal error.", "Request r-500"},
-		},
-		"symbols of a folder": {
-			failingHandler{part: "/1/symbols", status: 503, body: `{"message":"the service is not available right now","code":"unavailable","requestId":"r-503"}`}, "symbols",
-			[]string{"Server error", "Request r-503"},
-		},
-		"no document": {
-			failingHandler{part: "/openapi.json", status: 404, body: `{"message":"no such route","code":"not_found","requestId":"r"}`}, "api",
-			[]string{"No such route."},
-		},
-		"rate limit": {
-			failingHandler{part: "/admin/", status: 429, body: `{"message":"too many wrong keys","code":"too_many_requests","requestId":"r-429"}`, retry: "7"}, "keys",
-			[]string{"Too many wrong keys. Retry in 7 s."},
-		},
-		"page of a proxy": {
-			failingHandler{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`}, "keys",
-			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"},
-		},
-		"page of another server": {
-			failingHandler{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`}, "keys",
-			[]string{"The response is not JSON. Is this the URL of the API?"},
-		},
+		"unavailable": {"keys", failure{part: "/admin/", status: 503, body: unavailable, retry: "1"},
+			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503", "Retry now."}},
+		"internal": {"symbols", failure{part: "/folders", status: 500, body: problem("internal error", "internal", "r-500")},
+			[]string{"Server error", "Internal error.", "Request r-500"}},
+		"symbols of a folder": {"symbols", failure{part: "/1/symbols", status: 503, body: unavailable},
+			[]string{"Server error", "Request r-503"}},
+		"no document": {"api", failure{part: "/openapi.json", status: 404, body: problem("no such route", "not_found", "r")},
+			[]string{"No such route."}},
+		"rate limit": {"keys", failure{part: "/admin/", status: 429, body: problem("too many wrong keys", "too_many_requests", ""), retry: "7"},
+			[]string{"Too many wrong keys. Retry in 7 s."}},
+		"page of a proxy": {"keys", failure{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`},
+			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"}},
+		"page of another server": {"keys", failure{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`},
+			[]string{"The response is not JSON. Is this the URL of the API?"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, unprotected)
+			s := startSite(t, unprotected)
 			s.folder("Valves", "Gate valve")
-			c.Handler, c.on = s.handler(), new(atomic.Bool)
-			c.on.Store(true)
-			s.listen(c.failingHandler)
+			s.failure.Store(&c.failure)
 			b := openTab(t, s.url+"#/"+c.screen)
-			for _, text := range c.shows {
-				b.waitText(text)
-			}
-			c.on.Store(false)
+			b.waitText(c.shows...)
+			s.failure.Store(nil)
 			b.click("Retry")
 			b.waitText(map[string]string{"keys": "Admin key required", "symbols": "Gate valve", "api": "About this API"}[c.screen])
 		})
@@ -129,19 +78,17 @@ func TestStates_RejectedKeys(t *testing.T) {
 
 // TestStates_RejectionEndsSelection selects a record before the key is rejected.
 func TestStates_RejectionEndsSelection(t *testing.T) {
-	s := newSite(t)
+	s := startSite(t)
 	s.folder("Valves", "Gate valve")
-	on := new(atomic.Bool)
-	s.listen(failingHandler{Handler: s.handler(), on: on, part: "/api/", status: 401, body: `{"message":"unknown key","code":"unauthorized","requestId":"r"}`})
 	b := openExportList(s)
 	for _, screen := range [][2]string{{"Keys", "1 key selected"}, {"Symbols", "1 symbol selected"}} {
-		on.Store(false)
+		s.failure.Store(nil)
 		b.click(screen[0])
 		const box = `document.querySelector("main tbody input, main .tile input")`
 		b.wait(box)
 		eval[bool](b, `(`+box+`.click(), true)`)
 		b.waitText(screen[1])
-		on.Store(true)
+		s.failure.Store(&failure{part: "/api/", status: 401, body: problem("unknown key", "unauthorized", "r")})
 		b.click("Reload")
 		b.waitText("Unknown key.")
 		b.waitNoText(screen[1])
@@ -170,20 +117,15 @@ func TestStates_LoginOfTheApplication(t *testing.T) {
 	eval[string](b, `document.cookie = "session=ann"`)
 	b.click("Retry")
 	b.waitText(keyName)
-	b.click("Create key")
-	b.fill("Name", "By ann")
-	b.click("Create key")
+	b.createKey("By ann")
 	b.waitText("Key created")
-	b.click("Copy key")
-	b.wait(`e2e.button("Copied")`)
-	b.click("Done", "Deactivate By ann")
+	b.copyKey()
+	b.click("Deactivate By ann")
 	b.waitText("is deactivated")
 	s.is.True(!s.keyNamed("By ann").Active)
 
-	b.click("Exports", "Register…")
-	b.fill("Source", sourceURL("plan"))
-	b.fill("Exported file", apitest.FilesURL+"plan.pdf")
-	b.click("Register")
+	b.click("Exports")
+	b.registerExport(sourceURL("plan"), apitest.FilesURL+"plan.pdf")
 	b.waitText("Registered.")
 }
 
@@ -206,9 +148,7 @@ func TestStates_ServerWithoutServices(t *testing.T) {
 var emulateNetworkConditions = cdp.Command[network.Conditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
 
 func TestStates_Offline(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "Gate valve")
+	s, b := openValves(t, "Gate valve")
 	offline := func(on bool) {
 		call(b, emulateNetworkConditions, network.Conditions{Offline: on, DownloadThroughput: -1, UploadThroughput: -1})
 		b.wait(fmt.Sprintf(`navigator.onLine !== %v`, on))
@@ -229,20 +169,7 @@ func TestStates_Offline(t *testing.T) {
 // TestStates_EveryScreen loads every screen in every state of the server, and once more
 // after it has been shown.
 func TestStates_EveryScreen(t *testing.T) {
-	s := newSite(t)
-	var state atomic.Pointer[failingHandler]
-	handler := s.handler()
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		failing := state.Load()
-		switch {
-		case failing == nil:
-			handler.ServeHTTP(w, r)
-		case failing.status == 0 && strings.Contains(r.URL.Path, "/api/"):
-			panic(http.ErrAbortHandler) // no response
-		default:
-			failing.ServeHTTP(w, r)
-		}
-	}))
+	s := startSite(t)
 	s.folder("Valves", "Gate valve")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
 	key := s.updateKey(keys.Fields{Owner: new("Acme")})
@@ -265,49 +192,47 @@ func TestStates_EveryScreen(t *testing.T) {
 		"key/" + fmt.Sprint(key.ID): {"Permits", year},
 		"owner/Acme":                {"Most used keys", year},
 	}
-	on := new(atomic.Bool)
-	on.Store(true)
-	for _, failing := range []failingHandler{
+	for _, f := range []failure{
 		{status: 0},
-		{status: 429, body: `{"message":"too many requests","code":"too_many_requests","requestId":"r-429"}`, retry: "30"},
-		{status: 500, body: `{"message":"internal error","code":"internal","requestId":"r-500"}`},
+		{status: 429, body: problem("too many requests", "too_many_requests", "r-429"), retry: "30"},
+		{status: 500, body: problem("internal error", "internal", "r-500")},
 		{status: 502, body: `<h1>Bad gateway</h1>`},
-		{status: 503, body: `{"message":"not available","code":"unavailable","requestId":"r-503"}`, retry: "30"},
-		{status: 403, body: `{"message":"this key lacks the scope","code":"forbidden","requestId":"r-403"}`},
-		{status: 401, body: `{"message":"unknown key","code":"unauthorized","requestId":"r-401"}`},
+		{status: 503, body: problem("not available", "unavailable", "r-503"), retry: "30"},
+		{status: 403, body: problem("this key lacks the scope", "forbidden", "r-403")},
+		{status: 401, body: problem("unknown key", "unauthorized", "r-401")},
 	} {
-		failing.Handler, failing.on, failing.part = handler, on, "/api/"
+		f.part = "/api/"
 		fails := func(record string, loaded bool) {
 			t.Helper()
-			if failing.retry != "" {
+			if f.retry != "" {
 				b.wait(`/Retry in (30|29|28|27|26|25) s/.test(e2e.text())`)
 			}
-			if failing.status == 401 || failing.status == 403 {
-				b.waitText(map[int]string{401: "Unknown key.", 403: "This key lacks the scope."}[failing.status])
+			if f.status == 401 || f.status == 403 {
+				b.waitText(map[int]string{401: "Unknown key.", 403: "This key lacks the scope."}[f.status])
 				return
 			}
 			b.wait(`e2e.button("Retry")`)
 			equal(b, `e2e.text().includes(`+quote(record)+`)`, loaded) // a list is not lost
-			state.Store(nil)
+			s.failure.Store(nil)
 			b.click("Retry")
 			b.waitText(record)
 			b.wait(`!e2e.button("Retry")?.click() && !e2e.button("Retry")`) // the uses may have failed too
 		}
 		for screen, c := range screens {
-			t.Log(failing.status, screen)
-			state.Store(&failing)
+			t.Log(f.status, screen)
+			s.failure.Store(&f)
 			open(screen)
 			fails(c.record, false)
-			state.Store(nil)
+			s.failure.Store(nil)
 			if c.again == "" {
 				continue
 			}
 			open(screen)
 			b.waitText(c.record)
-			state.Store(&failing)
+			s.failure.Store(&f)
 			eval[bool](b, `(`+c.again+`, true)`)
 			fails(c.record, true)
-			state.Store(nil)
+			s.failure.Store(nil)
 		}
 	}
 }

@@ -30,16 +30,13 @@ func (b *tab) selectSymbols(ids ...int) {
 }
 
 func TestSymbols_DeletedAreRestored(t *testing.T) {
-	s := startSite(t, unprotected)
-	valves := s.folder("Valves", "Gate valve", "Ball valve", "Gate valve", "Check valve")
-	before := s.symbolsIn(valves.ID)
-	b := openSymbols(s, "4 symbols")
+	s, b := openValves(t, "Gate valve", "Ball valve", "Gate valve", "Check valve")
+	before := s.symbolsIn(1)
 	undone := func(text string) {
 		t.Helper()
 		b.waitText(text)
-		b.click("Undo")
-		b.waitText("Undone.", "4 symbols")
-		after := s.symbolsIn(valves.ID)
+		b.undo("4 symbols")
+		after := s.symbolsIn(1)
 		s.is.Equal(len(after), len(before))
 		for i, one := range after {
 			s.is.Equal([]any{one.ID, one.Name, one.Data}, []any{before[i].ID, before[i].Name, before[i].Data})
@@ -62,9 +59,7 @@ func TestSymbols_DeletedAreRestored(t *testing.T) {
 }
 
 func TestSymbols_TrashIsShown(t *testing.T) {
-	s := startSite(t, unprotected)
-	valves := s.folder("Valves", "Gate valve", "Ball valve")
-	b := openSymbols(s, "2 symbols")
+	s, b := openValves(t, "Gate valve", "Ball valve")
 	b.click("Folder actions", "Trash…")
 	b.waitText("The trash is empty")
 	b.click("Close")
@@ -78,7 +73,7 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 	equal(b, texts(".trash b"), []string{"Ball valve", "Gate valve"}) // the latest first
 	b.click("Restore Gate valve")
 	b.waitText("Gate valve restored.", "1 symbol")
-	s.is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve"})
+	s.is.Equal(names(s.symbolsIn(1)), []string{"Gate valve"})
 	b.click("Delete Ball valve permanently", "Delete permanently")
 	b.waitText("Ball valve deleted permanently.")
 	b.wait(`!document.querySelector(".trash li")`)
@@ -88,10 +83,8 @@ func TestSymbols_TrashIsShown(t *testing.T) {
 }
 
 func TestSymbols_PictureIsReplaced(t *testing.T) {
-	s := startSite(t, unprotected)
-	valves := s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "1 symbol")
-	before := s.symbolsIn(valves.ID)[0]
+	s, b := openValves(t, "Gate valve")
+	before := s.symbolsIn(1)[0]
 	path := b.writeFile("New drawing.png", pngImage(3, 2))
 	b.dropFiles(`document.getElementById("tile-1")`, path)
 	b.waitText("Replace the picture of Gate valve?", "New drawing.png")
@@ -99,13 +92,12 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	b.click("Replace")
 	b.waitText("The picture of Gate valve is replaced.")
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 3`)
-	after, data := s.pictureIn(valves.ID, 0)
+	after, data := s.pictureIn(1, 0)
 	s.is.Equal([]any{after.ID, after.Name, after.Type}, []any{before.ID, before.Name, "image/png"})
 	s.is.Equal(data, picture{"Gate valve", "image/png", pngImage(3, 2), 3, 2})
-	b.click("Undo")
-	b.waitText("Undone.")
+	b.undo()
 	b.wait(`document.querySelector("#tile-1 img")?.naturalWidth === 40`)
-	again := s.symbolsIn(valves.ID)[0]
+	again := s.symbolsIn(1)[0]
 	s.is.Equal([]any{again.Type, again.Data}, []any{before.Type, before.Data})
 
 	b.dropFiles(`document.getElementById("tile-1")`, path)
@@ -113,7 +105,7 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 	b.clickNode(`e2e.field("Add it as a new symbol instead")`)
 	b.click("Replace")
 	b.waitText("1 symbol added to Valves.", "2 symbols")
-	s.is.Equal(names(s.symbolsIn(valves.ID)), []string{"Gate valve", "New drawing"})
+	s.is.Equal(names(s.symbolsIn(1)), []string{"Gate valve", "New drawing"})
 	b.dropFiles(`document.getElementById("tile-1")`, b.writeFile("broken.png", []byte("no image")))
 	b.waitText("The browser cannot decode the image.")
 	b.click("Dismiss")
@@ -128,9 +120,7 @@ func TestSymbols_PictureIsReplaced(t *testing.T) {
 
 // TestSymbols_BrokenPictureOnOpenSymbol drops a file on a dialog, which covers the list.
 func TestSymbols_BrokenPictureOnOpenSymbol(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "1 symbol")
+	_, b := openValves(t, "Gate valve")
 	b.click("Gate valve")
 	b.waitText("40 × 20")
 	b.dropFiles(`document.querySelector("dialog .preview")`, b.writeFile("broken.png", []byte("text")))
@@ -138,24 +128,19 @@ func TestSymbols_BrokenPictureOnOpenSymbol(t *testing.T) {
 }
 
 func TestSymbols_TagsAreChanged(t *testing.T) {
-	s := startSite(t, unprotected)
-	valves := s.folder("Valves", "Gate valve", "Ball valve")
+	s, b := openValves(t, "Gate valve", "Ball valve")
 	tags := func() (all []string) {
-		for _, one := range s.symbolsIn(valves.ID) {
+		for _, one := range s.symbolsIn(1) {
 			all = append(all, strings.Join(one.Tags.List(), "+"))
 		}
 		return all
 	}
-	b := openSymbols(s, "2 symbols")
-	b.click("Actions for Gate valve", "Tags…")
-	b.fill("Tags", "brass\npumps, centrifugal\n")
-	b.click("Save")
+	b.changeTags("Gate valve", "brass\npumps, centrifugal\n")
 	b.waitText("Tags of Gate valve changed.")
 	b.click("Actions for Gate valve", "Tags…", "Save")
 	b.wait(`!document.querySelector("dialog")`)
 	s.is.Equal(tags(), []string{"brass+pumps, centrifugal", ""})
-	b.click("Undo")
-	b.waitText("Undone.")
+	b.undo()
 	s.is.Equal(tags(), []string{"", ""})
 	b.selectSymbols(1, 2)
 	b.waitText("2 symbols selected")
@@ -205,31 +190,27 @@ func TestSymbols_StateIsInTheURL(t *testing.T) {
 	b.waitText("This folder is empty")
 }
 
-// newUploadSite returns a site that responds to the second upload with fail, and the number
-// of uploads so far.
-func newUploadSite(t *testing.T, fail http.HandlerFunc) (*site, *atomic.Int64) {
-	s := newSite(t, unprotected)
-	handler := s.handler()
+// openUploadSite opens an empty folder of a site that responds to the second upload with
+// fail, and returns the number of uploads so far.
+func openUploadSite(t *testing.T, fail http.HandlerFunc) (*site, *tab, *atomic.Int64) {
 	uploads := new(atomic.Int64)
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2 {
+	s := startSiteBehind(t, func(w http.ResponseWriter, r *http.Request) (done bool) {
+		if done = strings.HasSuffix(r.URL.Path, "/import") && uploads.Add(1) == 2; done {
 			fail(w, r)
-			return
 		}
-		handler.ServeHTTP(w, r)
-	}))
-	return s, uploads
+		return done
+	}, unprotected)
+	s.folder("Valves")
+	return s, openSymbols(s, "This folder is empty"), uploads
 }
 
 // TestSymbols_ManyFilesNeedFewRequests adds as many files as a team has, while the server
 // once asks to wait.
 func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
-	s, uploads := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
+	s, b, uploads := openUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, `{"message":"too many requests","code":"too_many_requests"}`, http.StatusTooManyRequests)
 	})
-	folder := s.folder("Valves")
-	b := openSymbols(s, "This folder is empty")
 	var paths []string
 	for i := range 450 {
 		paths = append(paths, b.writeFile(fmt.Sprintf("Välve %03d.png", i), pngImage(1+i, 1)))
@@ -238,21 +219,18 @@ func TestSymbols_ManyFilesNeedFewRequests(t *testing.T) {
 	b.waitText("the server asks to wait 1 s")
 	b.waitText("450 symbols added to Valves.", "450 symbols")
 	s.is.Equal(uploads.Load(), int64(4))
-	list := s.symbolsIn(folder.ID)
+	list := s.symbolsIn(1)
 	s.is.Equal(len(list), 450)
 	s.is.Equal(list[449].Name, "Välve 449")
-	b.click("Undo")
-	b.waitText("Undone.", "This folder is empty")
-	s.is.Equal(len(s.symbolsIn(folder.ID)), 0)
+	b.undo("This folder is empty")
+	s.is.Equal(len(s.symbolsIn(1)), 0)
 }
 
 // TestSymbols_FailedUploadAndFileLeftOut adds more files than one request has.
 func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
-	s, _ := newUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
+	_, b, _ := openUploadSite(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"message":"the disk is full"}`, http.StatusInternalServerError)
 	})
-	s.folder("Valves")
-	b := openSymbols(s, "This folder is empty")
 	paths := []string{b.writeFile("notes.txt", []byte("text"))}
 	for i := range 210 {
 		paths = append(paths, b.writeFile(fmt.Sprintf("%03d.png", i), pngImage(1, 1)))
@@ -263,12 +241,8 @@ func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
 
 // TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
 func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
-	s := newSite(t, unprotected)
-	on := new(atomic.Bool)
-	on.Store(true)
-	s.listen(failingHandler{s.handler(), on, "/symbols/delete", 503, `{"message":"not available","code":"unavailable","requestId":"r"}`, "3600"})
-	s.folder("Valves", "Gate valve", "Ball valve")
-	b := openSymbols(s, "2 symbols")
+	s, b := openValves(t, "Gate valve", "Ball valve")
+	s.failure.Store(&failure{part: "/symbols/delete", status: 503, body: problem("not available", "unavailable", "r"), retry: "3600"})
 	b.selectSymbols(1, 2)
 	b.clickSelection("Delete…")
 	b.click("Delete 2 symbols")
@@ -280,13 +254,12 @@ func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 
 // TestSymbols_ScreenIsLoadedOnDemand loses the code of the screen once.
 func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
-	s := newSite(t, unprotected)
-	handler, failed := failOnce(s.handler(), "/symbols.js")
-	s.listen(handler)
+	s := startSite(t, unprotected)
+	s.failOnce("/symbols.js")
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url)
 	b.waitText("Admin key required")
-	s.is.True(!failed.Load())
+	s.is.True(!s.hasFailed())
 	b.click("Symbols")
 	b.waitText("Page error")
 	b.click("Retry")
@@ -299,10 +272,9 @@ func TestSymbols_ScreenIsLoadedOnDemand(t *testing.T) {
 func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
 	s := startSite(t, unprotected)
 	folder := s.folder("Valves")
-	tags, err := symbols.NewTags("red")
-	s.is.NoErr(err)
+	tags := s.tags("red")
 	const meta = `{"part":12345678901234567890,"scale":1.0,"10":1,"9":2}` // JSON.parse changes it
-	_, err = s.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate", Type: "text/plain", Data: "x", Tags: tags, Meta: meta})
+	_, err := s.Symbols.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: "Gate", Type: "text/plain", Data: "x", Tags: tags, Meta: meta})
 	s.is.NoErr(err)
 	b := openSymbols(s, "1 symbol")
 	b.click("Actions for Gate", "Copy to a folder…", "Copy")

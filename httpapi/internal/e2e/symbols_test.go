@@ -23,9 +23,7 @@ func unprotected(o *httpapi.Options) { o.DangerouslySkipClientKeys = true }
 // A key that lacks a scope is still in use on other screens.
 func TestSymbols_KeepTheKeyWithoutScope(t *testing.T) {
 	s := startSite(t)
-	scopes, err := keys.NewScopes("exports:read")
-	s.is.NoErr(err)
-	s.updateKey(keys.Fields{Scopes: &scopes})
+	s.updateKey(keys.Fields{Scopes: new(s.scopes("exports:read"))})
 	b := openSymbols(s, "Client key required")
 	b.wait(`![...document.querySelectorAll("main button")].some((one) => one.innerText === "Show more" && one.offsetParent)`)
 	b.enterKey("Client key", string(s.RawKey))
@@ -62,9 +60,7 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 	b.waitText("This folder is empty")
 	equal(b, `location.hash`, "#/symbols/1")
 
-	b.click("New folder")
-	b.fill("Name", "Valves")
-	b.click("Create folder")
+	b.createFolder("Valves")
 	b.waitText("Name is taken by another folder.")
 	b.fill("Name", "Vents")
 	b.click("Create folder")
@@ -91,16 +87,14 @@ func TestSymbols_FoldersAreCreatedRenamedAndDeleted(t *testing.T) {
 
 // TestSymbols_PicturesAreLoadedAfterAnOutage requires tiles to load again what failed.
 func TestSymbols_PicturesAreLoadedAfterAnOutage(t *testing.T) {
-	s := newSite(t, unprotected)
-	failing := failingHandler{Handler: s.handler(), on: new(atomic.Bool), part: "/image", status: 503, body: "{}"}
-	failing.on.Store(true)
-	s.listen(failing)
+	s := startSite(t, unprotected)
+	s.failure.Store(&failure{part: "/image", status: 503, body: "{}"})
 	s.folder("Valves", "Gate valve", "Ball valve")
 	b := openSymbols(s, "2 symbols")
 	b.ignoreProblem("503")
 	b.wait(`performance.getEntriesByType("resource").filter(({ name }) => name.includes("/image")).length >= 4`)
 	time.Sleep(200 * time.Millisecond)
-	failing.on.Store(false)
+	s.failure.Store(nil)
 	b.wait(`[...document.querySelectorAll(".preview img")].filter((image) => image.naturalWidth === 40).length === 2`)
 }
 
@@ -195,9 +189,8 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 
 // TestSymbols_PictureIsLoadedAgain fails the first request for a picture.
 func TestSymbols_PictureIsLoadedAgain(t *testing.T) {
-	s := newSite(t, unprotected)
-	handler, _ := failOnce(s.handler(), "/image")
-	s.listen(handler)
+	s := startSite(t, unprotected)
+	s.failOnce("/image")
 	s.folder("Valves", "Gate valve")
 	b := openTab(t, s.url+"#/symbols")
 	b.wait(`document.querySelector(".tile img")?.naturalWidth === 40`)
@@ -214,34 +207,22 @@ func TestSymbols_ReportsImageAboveLimit(t *testing.T) {
 
 // TestSymbols_ReportsConcurrentChange changes symbols that the page shows.
 func TestSymbols_ReportsConcurrentChange(t *testing.T) {
-	s := newSite(t, unprotected)
 	var mu sync.Mutex
 	var conditions []string
 	beforeChange := func() {} // runs between the GET and the change
-	handler := s.handler()
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startSiteBehind(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != "GET" && r.Method != "HEAD" {
 			mu.Lock()
 			conditions = append(conditions, r.Header.Get("If-Match"))
 			mu.Unlock()
 			beforeChange()
 		}
-		handler.ServeHTTP(w, r)
-	}))
+		return false
+	}, unprotected)
 	folder := s.folder("Valves", "Gate valve", "Ball valve")
-	rename := func(id int64, name string) {
-		_, err := s.Symbols.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any)
-		s.is.NoErr(err)
-	}
-	setTags := func(list ...string) {
-		tags, err := symbols.NewTags(list...)
-		s.is.NoErr(err)
-		_, err = s.Symbols.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Tags: &tags}, symbols.Any)
-		s.is.NoErr(err)
-	}
 	b := openSymbols(s, "2 symbols")
 
-	rename(1, "Slide valve") // before the GET
+	s.renameSymbol(1, "Slide valve") // before the GET
 	b.click("Actions for Gate valve", "Delete…", "Delete symbol")
 	b.waitText("Changed by someone else", "Slide valve\tDeleted")
 	b.click("Keep theirs")
@@ -250,31 +231,27 @@ func TestSymbols_ReportsConcurrentChange(t *testing.T) {
 
 	beforeChange = func() {
 		beforeChange = func() {}
-		rename(2, "Globe valve")
+		s.renameSymbol(2, "Globe valve")
 	}
 	b.rename("Actions for Ball valve", "Rename…", "Mine")
 	b.waitText("Changed by someone else", "Globe valve\tMine") // both are shown
 	b.click("Keep theirs")
 	b.wait(`e2e.button("Globe valve")`)
-	rename(2, "Needle valve")
+	s.renameSymbol(2, "Needle valve")
 	b.rename("Actions for Globe valve", "Rename…", "Mine")
 	b.click("Use mine")
 	b.wait(`e2e.button("Mine")`)
 
 	b.do(reload) // ends the reload after the conflict
 	b.waitText("Slide valve")
-	rename(1, "Third valve")
-	b.click("Actions for Slide valve", "Tags…")
-	b.fill("Tags", "brass")
-	b.click("Save")
+	s.renameSymbol(1, "Third valve")
+	b.changeTags("Slide valve", "brass")
 	b.waitText("Tags of Slide valve changed.") // of other fields: both changes stay
 	b.wait(`e2e.button("Third valve")`)
-	rename(1, "Fourth valve") // after a change by this page, which knows the tag of that
-	b.click("Actions for Third valve", "Tags…")
-	b.fill("Tags", "brass, red")
-	b.click("Save")
+	s.renameSymbol(1, "Fourth valve") // after a change by this page, which knows the tag of that
+	b.changeTags("Third valve", "brass, red")
 	b.waitText("Tags of Third valve changed.")
-	setTags("steel")
+	s.updateSymbol(1, symbols.SymbolFields{Tags: new(s.tags("steel"))})
 	b.clickNode(`window.undo = [...document.querySelectorAll(".undo")].pop()`) // has no dialog
 	b.waitText("Keep which change?", "steel")
 	b.click("Keep theirs")
@@ -311,26 +288,20 @@ func TestSymbols_FolderIsDeletedElsewhere(t *testing.T) {
 
 // TestSymbols_UndoAfterConflict takes back changes that have replaced those of someone else.
 func TestSymbols_UndoAfterConflict(t *testing.T) {
-	s := startSite(t, unprotected)
-	folder := s.folder("Valves", "Gate valve")
-	rename := func(name string) {
-		_, err := s.Symbols.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
-		s.is.NoErr(err)
-	}
-	b := openSymbols(s, "1 symbol")
+	s, b := openValves(t, "Gate valve")
 	undo := func(theirs string) {
 		t.Helper()
 		b.waitText("Changed by someone else")
-		b.click("Use mine", "Undo")
-		b.waitText("Undone.", "1 symbol")
-		s.is.Equal(s.symbolsIn(folder.ID)[0].Name, theirs)
+		b.click("Use mine")
+		b.undo("1 symbol")
+		s.is.Equal(s.symbolsIn(1)[0].Name, theirs)
 		b.click("Dismiss")
 		b.waitNoText("Undone.")
 	}
-	rename("Theirs")
+	s.renameSymbol(1, "Theirs")
 	b.rename("Actions for Gate valve", "Rename…", "Mine")
 	undo("Theirs")
-	rename("Theirs again")
+	s.renameSymbol(1, "Theirs again")
 	b.click("Actions for Theirs", "Delete…", "Delete symbol")
 	undo("Theirs again")
 }
@@ -380,19 +351,16 @@ func TestSymbols_DoNotRunScripts(t *testing.T) {
 // TestSymbols_LeavingCancelsImages leaves the screen while all connections of the
 // browser to the server wait for images.
 func TestSymbols_LeavingCancelsImages(t *testing.T) {
-	s := newSite(t, unprotected)
-	handler := s.handler()
 	var blocking atomic.Bool
 	var started, canceled atomic.Int64
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/image") && blocking.Load() {
+	s := startSiteBehind(t, func(_ http.ResponseWriter, r *http.Request) (blocked bool) {
+		if blocked = strings.HasSuffix(r.URL.Path, "/image") && blocking.Load(); blocked {
 			started.Add(1)
 			<-r.Context().Done()
 			canceled.Add(1)
-			return
 		}
-		handler.ServeHTTP(w, r)
-	}))
+		return blocked
+	}, unprotected)
 	var names []string
 	for i := range 30 {
 		names = append(names, fmt.Sprintf("Valve %d", i+1))
