@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/matryer/is"
-
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
@@ -85,38 +83,31 @@ func TestExportList_ChecksAndRemoves(t *testing.T) {
 	b.click("Check " + sourceURL("lost"))
 	b.waitText(apitest.FilesURL + "lost.pdf does not exist")
 
-	remove := func() {
-		b.click("More for "+sourceURL("lost"), "Remove…")
-		b.waitText("Remove this export?")
-	}
-	remove()
+	b.click("More for "+sourceURL("lost"), "Remove…")
+	b.waitText("Remove this export?")
 	b.click("Cancel")
-	_, err := s.Exports.Find(t.Context(), sourceURL("lost"))
-	s.is.NoErr(err)
-	remove()
-	b.click("Remove")
+	s.export(sourceURL("lost")) // is there
+	b.click("More for "+sourceURL("lost"), "Remove…", "Remove")
 	b.wait(listedSources + `.length === 1`)
-	_, err = s.Exports.Find(t.Context(), sourceURL("lost"))
+	_, err := s.Exports.Find(t.Context(), sourceURL("lost"))
 	s.is.Equal(err, exports.ErrNotFound)
 }
 
-// TestExportList_BrokenFilesAreFoundAndChanged checks a list, and gives the one export
-// whose file is gone another file.
 // TestExportList_ChecksEndWithTheKey gets a 401 for one of the six checks that run at once.
 func TestExportList_ChecksEndWithTheKey(t *testing.T) {
-	s := newSite(t)
-	handler := s.handler()
 	var checks atomic.Int64
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/check") {
-			handler.ServeHTTP(w, r)
-		} else if checks.Add(1) == 1 {
+	s := startSiteBehind(t, func(w http.ResponseWriter, r *http.Request) (isCheck bool) {
+		if isCheck = strings.HasSuffix(r.URL.Path, "/check"); !isCheck {
+			return false
+		}
+		if checks.Add(1) == 1 {
 			http.Error(w, `{"message":"unknown key"}`, http.StatusUnauthorized)
 		} else {
 			time.Sleep(300 * time.Millisecond)
 			http.Error(w, `{"message":"broken"}`, http.StatusInternalServerError)
 		}
-	}))
+		return true
+	})
 	for i := range 30 {
 		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
 	}
@@ -126,6 +117,8 @@ func TestExportList_ChecksEndWithTheKey(t *testing.T) {
 	s.is.Equal(checks.Load(), int64(6))
 }
 
+// TestExportList_BrokenFilesAreFoundAndChanged checks a list, and gives the one export
+// whose file is gone another file.
 func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	s := startSite(t)
 	for _, name := range []string{"a", "b"} {
@@ -149,9 +142,7 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	s.Clock.Add(time.Minute)
 	b.click("Change")
 	b.waitText("No broken file", "The previous export was replaced.")
-	export, err := s.Exports.Find(t.Context(), sourceURL("lost"))
-	s.is.NoErr(err)
-	s.is.Equal(export.ExportedURL, apitest.FilesURL+"a.pdf")
+	s.is.Equal(s.export(sourceURL("lost")).ExportedURL, apitest.FilesURL+"a.pdf")
 	b.click("Check all")
 	b.waitText("3 files checked, 0 not available.", "No broken file")
 
@@ -180,10 +171,7 @@ func TestExportList_DownloadsSelection(t *testing.T) {
 	b.waitText("c.pdf, 6 B, is in your browser's downloads.")
 	s.is.Equal(string(b.downloaded("c.pdf")), "file c")
 
-	b.click("Register…")
-	b.fill("Source", sourceURL("d")) // a new export is in the list and selected
-	b.fill("Exported file", apitest.FilesURL+"a.pdf")
-	b.click("Register")
+	b.registerExport(sourceURL("d"), apitest.FilesURL+"a.pdf") // a new export is in the list and selected
 	b.wait(listedSources + `.length === 4`)
 	b.wait(`[...document.querySelectorAll(".records input")].at(-1).checked`)
 }
@@ -197,45 +185,36 @@ func (b *tab) tableRows() []string {
 func TestExportList_ChangesKeepTheTenant(t *testing.T) {
 	t.Parallel()
 	t.Run("admin key", func(t *testing.T) {
-		changesKeepTheTenant(t, func(*httpapi.Options) {}, func(b *tab) {
+		changesKeepTheTenant(t, func(*httpapi.Options) {}, func(b *tab, _ string) {
 			b.click("Enter the admin key")
 			b.enterInDialog("Admin key", apitest.AdminKey)
 		})
 	})
 	t.Run("login, and the client key of another tenant", func(t *testing.T) {
-		var beta string
-		login := func(o *httpapi.Options) {
-			loggedIn(o)
-			scopes, err := keys.NewScopes(httpapi.ScopeExportsRegister)
-			is.New(t).NoErr(err)
-			issued, err := o.Keys.Create(t.Context(), keys.Fields{Name: new("key of beta"), Owner: new("beta"), Scopes: &scopes})
-			is.New(t).NoErr(err)
-			beta = string(issued.Raw)
-		}
-		changesKeepTheTenant(t, login, func(b *tab) {
+		changesKeepTheTenant(t, loggedIn, func(b *tab, keyOfBeta string) {
 			b.click("Access")
-			b.enterInDialog("Client key", beta)
+			b.enterInDialog("Client key", keyOfBeta)
 			b.wait(`!document.querySelector("dialog")`)
 		})
 	})
 }
 
 // changesKeepTheTenant changes an export of a tenant with the credentials that enter enters.
-func changesKeepTheTenant(t *testing.T, configure func(*httpapi.Options), enter func(*tab)) {
+func changesKeepTheTenant(t *testing.T, configure func(*httpapi.Options), enter func(b *tab, keyOfBeta string)) {
 	s := startSite(t, configure, func(o *httpapi.Options) { o.Tenant, o.RegisterWith = httpapi.TenantOfOwner, httpapi.RegisterWithScope })
+	beta := s.createKey("key of beta", keys.Fields{Owner: new("beta"), Scopes: new(s.scopes(httpapi.ScopeExportsRegister))})
 	s.createKey("key of acme", keys.Fields{Owner: new("acme")})
 	acme := s.Exports.Tenant("acme")
 	_, _, err := acme.Register(t.Context(), exports.Registration{SourceURL: "plan", ExportedURL: apitest.FilesURL + "plan.pdf", FileName: new("a.pdf")})
 	s.is.NoErr(err)
 	b := openTab(t, s.url+"#/exports")
-	enter(b)
+	enter(b, string(beta.Raw))
 	b.waitText("1 export")
 	b.click("More for plan", "Remove…", "Remove")
 	b.waitText("Removed.", "No exports yet")
 	_, err = acme.Find(t.Context(), "plan")
 	s.is.Equal(err, exports.ErrNotFound)
-	b.click("Undo")
-	b.waitText("Undone.", "1 export")
+	b.undo("1 export")
 	export, err := acme.Find(t.Context(), "plan")
 	s.is.NoErr(err)
 	s.is.Equal(export.FileName, "a.pdf")

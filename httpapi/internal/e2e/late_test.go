@@ -133,13 +133,9 @@ func TestLate_ListOfKeys(t *testing.T) {
 	<-s.reached
 	b.click("Deactivate " + keyName)
 	b.waitText("is deactivated")
-	b.click("Create key")
-	b.fill("Name", "new one")
-	b.click("Create key")
+	b.createKey("new one")
 	b.waitText("Store the key of new one now.")
-	b.click("Copy key")
-	b.wait(`e2e.button("Copied")`)
-	b.click("Done")
+	b.copyKey()
 	b.waitText("2 keys")
 	s.send()
 	b.waitText("2 keys")
@@ -148,18 +144,16 @@ func TestLate_ListOfKeys(t *testing.T) {
 
 // TestLate_ChecksOfExports reads the keys while exports are checked, which changes nothing.
 func TestLate_ChecksOfExports(t *testing.T) {
-	s := newSite(t)
-	handler := s.handler()
 	var lists atomic.Int64
-	s.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startSiteBehind(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/check") {
 			time.Sleep(100 * time.Millisecond)
 		} else if readsOf("/admin/api-keys")(r) {
 			lists.Add(1)
 			time.Sleep(500 * time.Millisecond)
 		}
-		handler.ServeHTTP(w, r)
-	}))
+		return false
+	})
 	for i := range 200 {
 		s.register(fmt.Sprint("source ", i), apitest.FilesURL+"lost.pdf")
 	}
@@ -244,33 +238,33 @@ func TestLate_PageOfExports(t *testing.T) {
 	equal(b, `document.querySelector(".summary").innerText`, "1,003 exports")
 }
 
-func TestLate_PageOfOwner(t *testing.T) {
-	s := startLateSite(t, func(r *http.Request) bool { return r.FormValue("owner") == "acme" })
-	for _, owner := range []string{"acme", "acme", "beta"} {
-		s.createKey("key of "+owner, keys.Fields{Owner: &owner})
+// TestLate_PageLeft opens another page before the first one of its kind is read.
+func TestLate_PageLeft(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		late                func(*http.Request) bool
+		first, other, shows string // of the other
+	}{
+		"of an owner": {func(r *http.Request) bool { return r.FormValue("owner") == "acme" }, "#/owner/acme", "#/owner/beta", "1 key, 1 active"},
+		"of a key":    {readsOf("/admin/api-keys/1"), "#/key/1", "#/key/2", "ID 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startLateSite(t, c.late)
+			for _, owner := range []string{"acme", "acme", "beta"} {
+				s.createKey("key of "+owner, keys.Fields{Owner: &owner})
+			}
+			b := openKeys(s.site)
+			s.armed.Store(true)
+			b.visit(s.url + c.first)
+			<-s.reached
+			b.visit(s.url + c.other)
+			b.waitText(c.shows)
+			title := eval[string](b, `document.getElementById("title").innerText`)
+			s.send()
+			b.waitText(c.shows)
+			equal(b, `document.getElementById("title").innerText`, title)
+		})
 	}
-	b := openKeys(s.site)
-	s.armed.Store(true)
-	b.visit(s.url + "#/owner/acme")
-	<-s.reached
-	b.visit(s.url + "#/owner/beta")
-	b.waitText("1 key, 1 active")
-	s.send()
-	b.waitText("1 key, 1 active")
-}
-
-func TestLate_PageOfKey(t *testing.T) {
-	s := startLateSite(t, readsOf("/admin/api-keys/1"))
-	s.createKey("second", keys.Fields{})
-	b := openKeys(s.site)
-	s.armed.Store(true)
-	b.visit(s.url + "#/key/1")
-	<-s.reached
-	b.visit(s.url + "#/key/2")
-	b.waitText("ID 2")
-	s.send()
-	b.waitText("ID 2")
-	equal(b, `document.getElementById("title").innerText`, "second")
 }
 
 // TestLate_SymbolGone opens a symbol that has gone, and the next one.
@@ -291,30 +285,30 @@ func TestLate_SymbolGone(t *testing.T) {
 	equal(b, `e2e.text().includes("40 × 20")`, false)
 }
 
-// TestLate_Symbol leaves the screen before the symbol of its URL is read.
-func TestLate_Symbol(t *testing.T) {
-	s := startLateSite(t, readsOf("/symbols/1"))
+// leaveSymbols opens a URL of the symbols, and another screen before the late response.
+func leaveSymbols(t *testing.T, late, symbolsURL string) (*lateSite, *tab) {
+	t.Helper()
+	s := startLateSite(t, readsOf(late))
 	s.folder("Valves", "Gate valve")
 	b := openWithClientKey(s.site, "exports")
 	s.armed.Store(true)
-	b.visit(s.url + "#/symbols/1/1")
+	b.visit(s.url + symbolsURL)
 	<-s.reached
 	b.click("API")
 	b.waitText("About this API")
 	s.send()
+	return s, b
+}
+
+// TestLate_Symbol leaves the screen before the symbol of its URL is read.
+func TestLate_Symbol(t *testing.T) {
+	_, b := leaveSymbols(t, "/symbols/1", "#/symbols/1/1")
 	equal(b, `location.hash + document.querySelectorAll("dialog").length`, "#/api0")
 }
 
 // TestLate_Folders leaves the screen before the folders are read.
 func TestLate_Folders(t *testing.T) {
-	s := startLateSite(t, readsOf("/symbol/folders"))
-	b := openWithClientKey(s.site, "exports")
-	s.armed.Store(true)
-	b.click("Symbols")
-	<-s.reached
-	b.click("API")
-	b.waitText("About this API")
-	s.send()
+	s, b := leaveSymbols(t, "/symbol/folders", "#/symbols")
 	s.is.Equal(b.sent(func(r *network.Request) bool { return strings.Contains(r.URL, "/symbol/changes") }), 0) // nobody sees them
 }
 
@@ -341,6 +335,17 @@ func (s loginSite) loginEnds() {
 	eval[string](s.b, `document.cookie = "session=ann; path=/"`)
 }
 
+// openList opens a list with a query, and then without it.
+func (s loginSite) openList(screen, query, field, value, shows string) {
+	s.b.t.Helper()
+	s.b.visit(s.url + screen + query)
+	s.b.waitText(shows)
+	eval[bool](s.b, `(location.hash = `+quote(screen)+`, true)`)
+	s.b.wait(`e2e.field(` + quote(field) + `).value === ` + quote(value))
+	s.b.waitText(shows)
+	time.Sleep(500 * time.Millisecond) // a list that is read again closes menus
+}
+
 // The login ends while a dialog is open, and the list is read again.
 func TestLate_LoginDuringKeyDialog(t *testing.T) {
 	t.Parallel()
@@ -353,12 +358,7 @@ func TestLate_LoginDuringKeyDialog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startLoginSite(t)
-			s.b.visit(s.url + "#/keys?status=active")
-			s.b.waitText(keyName)
-			eval[bool](s.b, `(location.hash = "#/keys", true)`)
-			s.b.wait(`e2e.field("Status").value === ""`)
-			s.b.waitText(keyName)
-			time.Sleep(500 * time.Millisecond) // a list that is read again closes menus
+			s.openList("#/keys", "?status=active", "Status", "", keyName)
 			test.open(s.b)
 			s.loginEnds()
 			s.b.click(test.submit)
@@ -370,12 +370,7 @@ func TestLate_LoginDuringKeyDialog(t *testing.T) {
 func TestLate_LoginDuringRemoval(t *testing.T) {
 	s := startLoginSite(t)
 	s.register("drawing 7", apitest.FilesURL+"plan.pdf")
-	s.b.visit(s.url + "#/exports?order=By+source")
-	s.b.waitText("1 export")
-	eval[bool](s.b, `(location.hash = "#/exports", true)`)
-	s.b.wait(`e2e.field("Order").value === "Oldest first"`)
-	s.b.waitText("1 export")
-	time.Sleep(500 * time.Millisecond) // as above
+	s.openList("#/exports", "?order=By+source", "Order", "Oldest first", "1 export")
 	s.b.click("More for drawing 7", "Remove…")
 	s.loginEnds()
 	s.b.click("Remove")

@@ -349,9 +349,7 @@ func TestPage_SupportsBackAndUnknownFragments(t *testing.T) {
 
 // TestPage_LeavesKeysToTheBrowser presses Alt+Left, which goes back, in the grid and in a dialog.
 func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve", "Ball valve")
-	b := openSymbols(s, "2 symbols")
+	s, b := openValves(t, "Gate valve", "Ball valve")
 	const press = `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", altKey: true, bubbles: true, cancelable: true }))`
 	s.is.True(eval[bool](b, `document.getElementById("symbol-2").focus() ?? `+press))
 	b.click("Ball valve")
@@ -362,9 +360,7 @@ func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
 
 // TestPage_HeldKeyActsOnce holds the key that takes back the last change.
 func TestPage_HeldKeyActsOnce(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "1 symbol")
+	_, b := openValves(t, "Gate valve")
 	b.rename("Actions for Gate valve", "Rename…", "Mine")
 	b.waitText("Gate valve renamed.")
 	equal(b, `document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "u", repeat: true, bubbles: true })) && Boolean(document.querySelector(".undo:not([aria-busy])"))`, true)
@@ -374,9 +370,7 @@ func TestPage_HeldKeyActsOnce(t *testing.T) {
 
 // TestPage_ToastsReturnTheFocus takes back a change with the keyboard.
 func TestPage_ToastsReturnTheFocus(t *testing.T) {
-	s := startSite(t, unprotected)
-	s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "1 symbol")
+	_, b := openValves(t, "Gate valve")
 	for _, name := range []string{"Undo", "Dismiss"} {
 		b.rename("Actions for Gate valve", "Rename…", "Mine")
 		b.waitText("Gate valve renamed.")

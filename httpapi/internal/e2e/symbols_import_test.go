@@ -27,26 +27,24 @@ func archive(t *testing.T, files ...string) []byte {
 }
 
 func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
-	s := startSite(t, unprotected)
-	folder := s.folder("Valves", "Gate valve")
-	b := openSymbols(s, "1 symbol")
+	s, b := openValves(t, "Gate valve")
 	const chooser = `document.querySelector("input[type=file]:not([multiple])")`
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage, "__MACOSX/._x", "x")))
 	b.waitText("2 symbols will be added to Valves. Existing symbols are kept.", "__MACOSX/._x")
 	b.waitText("operating system file")
 	b.wait(`[...document.querySelectorAll("dialog .preview img")].filter((image) => image.naturalWidth === 40).length === 2`)
-	s.is.Equal(len(s.symbolsIn(folder.ID)), 1) // nothing is stored
+	s.is.Equal(len(s.symbolsIn(1)), 1) // nothing is stored
 	b.wait(`e2e.name(document.activeElement) === "Import 2 symbols"`)
 	b.click("Cancel")
 	b.wait(`!document.querySelector("dialog")`)
-	s.is.Equal(len(s.symbolsIn(folder.ID)), 1)
+	s.is.Equal(len(s.symbolsIn(1)), 1)
 
 	b.chooseFiles(chooser, b.writeFile("more.zip", archive(t, "set/Ball valve.svg", svgImage, "Check valve.svg", svgImage)))
 	b.click("Import 2 symbols")
 	b.waitText("2 symbols imported into Valves.", "3 symbols")
 	b.wait(`e2e.button("Check valve")`)
-	s.is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(1)), 3)
 
 	b.chooseFiles(chooser, b.writeFile("bad.zip", archive(t, "empty.svg", "", "Good.svg", svgImage)))
 	b.waitText("1 symbol will be added to Valves", "Files that are left out")
@@ -58,7 +56,7 @@ func TestSymbols_ImportShowsDryRunFirst(t *testing.T) {
 	b.chooseFiles(chooser, b.writeFile("nothing.zip", archive(t, "__MACOSX/._x", "x")))
 	b.waitText("This file contains no symbols.", "operating system file")
 	b.click("Cancel")
-	s.is.Equal(len(s.symbolsIn(folder.ID)), 3)
+	s.is.Equal(len(s.symbolsIn(1)), 3)
 }
 
 func TestSymbols_ExportDownloadsZip(t *testing.T) {

@@ -81,8 +81,7 @@ func TestKeys_ManyAreChangedByOneRequest(t *testing.T) {
 	b.click("Deactivate 24 keys")
 	b.waitText("24 keys deactivated.")
 	s.is.Equal([]int{changes(), all(active)}, []int{1, 0})
-	b.click("Undo")
-	b.waitText("Undone.")
+	b.undo()
 	s.is.Equal([]int{changes(), all(active)}, []int{2, 24})
 
 	b.clickSelection("Change…")
