@@ -222,11 +222,11 @@ func (truncatedOpener) Open(context.Context, *url.URL) (*exports.File, error) {
 	return &exports.File{Body: io.NopCloser(body), Size: -1}, nil
 }
 
-// send sends a request with the headers given as pairs.
-func (s *server) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
+// send sends a GET request with the headers given as pairs.
+func (s *server) send(t *testing.T, path string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	is := is.New(t)
-	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+path, nil)
 	is.NoErr(err)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
@@ -239,28 +239,30 @@ func (s *server) send(t *testing.T, method, path, body string, headers ...string
 	return response, string(content)
 }
 
-func TestFrameworks_Authenticate(t *testing.T) {
+// eachFramework runs a subtest for every framework.
+func eachFramework(t *testing.T, test func(*testing.T, *server)) {
 	for name, mount := range frameworks {
-		t.Run(name, func(t *testing.T) {
-			is := is.New(t)
-			s := serve(t, mount, func(*httptest.Server) {})
-			for _, path := range []string{"/things/7", "/own/7", "/api/symbol/folders"} {
-				want := "hello apitest"
-				if strings.HasPrefix(path, "/api/") {
-					want = "[]"
-				}
-				response, body := s.send(t, "GET", path, "", "x-api-key", s.rawKey)
-				is.Equal(response.StatusCode, 200)
-				is.Equal(body, want)
-				for _, headers := range [][]string{nil, {"x-api-key", "wrong"}} {
-					response, body = s.send(t, "GET", path, "", headers...)
-					is.Equal(response.StatusCode, 401)
-					is.True(strings.Contains(body, `"code":"unauthorized"`))
-					is.True(strings.Contains(body, `"requestId":"`+response.Header.Get("X-Request-Id")))
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { test(t, serve(t, mount, func(*httptest.Server) {})) })
 	}
+}
+
+func TestFrameworks_Authenticate(t *testing.T) {
+	eachFramework(t, func(t *testing.T, s *server) {
+		is := is.New(t)
+		for path, want := range map[string]string{
+			"/things/7": "hello apitest", "/own/7": "hello apitest", "/api/symbol/folders": "[]",
+		} {
+			response, body := s.send(t, path, "x-api-key", s.rawKey)
+			is.Equal(response.StatusCode, 200)
+			is.Equal(body, want)
+			for _, headers := range [][]string{nil, {"x-api-key", "wrong"}} {
+				response, body = s.send(t, path, headers...)
+				is.Equal(response.StatusCode, 401)
+				is.True(strings.Contains(body, `"code":"unauthorized"`))
+				is.True(strings.Contains(body, `"requestId":"`+response.Header.Get("X-Request-Id")))
+			}
+		}
+	})
 }
 
 // TestFrameworks_TruncationShows aborts downloads in the middle. The client must
@@ -324,66 +326,50 @@ func (s *server) download(t *testing.T, version, path, body string) (int64, erro
 // TestFrameworks_LogNoKeys provokes what frameworks log with the request header:
 // panics, gin's also those with http.ErrAbortHandler.
 func TestFrameworks_LogNoKeys(t *testing.T) {
-	for name, mount := range frameworks {
-		t.Run(name, func(t *testing.T) {
-			is := is.New(t)
-			s := serve(t, mount, func(*httptest.Server) {})
-			for _, path := range []string{"/panic", "/api/viewer/exports/download", "/required/api/viewer/exports/download", "/nested/api/viewer/exports/download"} {
-				method, body := "POST", `{"sourceFileUrl":"s"}`
-				if path == "/panic" {
-					method, body = "GET", ""
-				}
-				request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
-				is.NoErr(err)
-				request.Header.Set("x-api-key", s.rawKey)
-				request.Header.Set("x-admin-key", s.adminKey)
-				if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
-					io.Copy(io.Discard, response.Body)
-					response.Body.Close()
-				}
+	eachFramework(t, func(t *testing.T, s *server) {
+		const download = "/api/viewer/exports/download"
+		for path, method := range map[string]string{"/panic": "GET", download: "POST", "/required" + download: "POST", "/nested" + download: "POST"} {
+			request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(`{"sourceFileUrl":"s"}`))
+			is.New(t).NoErr(err)
+			request.Header.Set("x-api-key", s.rawKey)
+			request.Header.Set("x-admin-key", s.adminKey)
+			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
+				io.Copy(io.Discard, response.Body)
+				response.Body.Close()
 			}
-			s.Close() // all handlers have returned
-			for _, secret := range []string{s.rawKey, s.adminKey} {
-				if text := logs.String(); strings.Contains(text, secret) {
-					t.Errorf("a key is in the log: %.1000s", text[max(0, strings.Index(text, secret)-500):])
-				}
+		}
+		s.Close() // all handlers have returned
+		for _, secret := range []string{s.rawKey, s.adminKey} {
+			if text := logs.String(); strings.Contains(text, secret) {
+				t.Errorf("a key is in the log: %.1000s", text[max(0, strings.Index(text, secret)-500):])
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestFrameworks_Nested has RequireClientKey and Authenticate in front of the API
 // itself.
 func TestFrameworks_Nested(t *testing.T) {
-	for name, mount := range frameworks {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, mount, func(*httptest.Server) {})
-			for _, prefix := range []string{"/required", "/nested"} {
-				for _, c := range []struct {
-					path, clientKey, adminKey string
-					status                    int
-				}{
-					{"/api/symbol/folders", s.rawKey, "", 200},
-					{"/api/symbol/folders", s.rawKey, "wrong", 200},
-					{"/api/symbol/folders", "wrong", "", 401},
-					{"/api/admin/api-keys", s.rawKey, s.adminKey, 200},
-					{"/api/admin/api-keys", s.rawKey, "wrong", 401},
-					{"/api/admin/api-keys", s.rawKey, "", 401},
-					{"/api/admin/api-keys", "", s.adminKey, 401},
-				} {
-					var headers []string
-					if c.clientKey != "" {
-						headers = append(headers, "x-api-key", c.clientKey)
-					}
-					if c.adminKey != "" {
-						headers = append(headers, "x-admin-key", c.adminKey)
-					}
-					response, body := s.send(t, "GET", prefix+c.path, "", headers...)
-					if response.StatusCode != c.status {
-						t.Errorf("%s%s with %q: status is %d, want %d: %s", prefix, c.path, headers, response.StatusCode, c.status, body)
-					}
+	eachFramework(t, func(t *testing.T, s *server) {
+		for _, prefix := range []string{"/required", "/nested"} {
+			for _, c := range []struct {
+				path    string
+				headers []string
+				status  int
+			}{
+				{"/api/symbol/folders", []string{"x-api-key", s.rawKey}, 200},
+				{"/api/symbol/folders", []string{"x-api-key", s.rawKey, "x-admin-key", "wrong"}, 200},
+				{"/api/symbol/folders", []string{"x-api-key", "wrong"}, 401},
+				{"/api/admin/api-keys", []string{"x-api-key", s.rawKey, "x-admin-key", s.adminKey}, 200},
+				{"/api/admin/api-keys", []string{"x-api-key", s.rawKey, "x-admin-key", "wrong"}, 401},
+				{"/api/admin/api-keys", []string{"x-api-key", s.rawKey}, 401},
+				{"/api/admin/api-keys", []string{"x-admin-key", s.adminKey}, 401},
+			} {
+				response, body := s.send(t, prefix+c.path, c.headers...)
+				if response.StatusCode != c.status {
+					t.Errorf("%s%s with %q: status is %d, want %d: %s", prefix, c.path, c.headers, response.StatusCode, c.status, body)
 				}
 			}
-		})
-	}
+		}
+	})
 }
