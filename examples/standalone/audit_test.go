@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/matryer/is"
 	"golang.org/x/crypto/bcrypt"
@@ -19,15 +17,14 @@ import (
 func TestAudit_LogShowsWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": firstAdminKey + "," + secondAdminKey, "LOG_LEVEL": "info"})
-	issued := s.sendJSON(201, "POST", "/admin/api-keys", `{"name":"Viewer"}`, "x-admin-key", secondAdminKey, "Content-Type", "application/json")
-	raw, _ := issued["apiKey"].(string)
+	s := startServer(t, map[string]string{"ADMIN_API_KEY": firstAdminKey + "," + secondAdminKey, "LOG_LEVEL": "info"})
+	raw := s.issueKey(`{"name":"Viewer"}`, secondAdminKey)
 	const drawing = "https://cad.example/drawings/pump?session=secret"
-	header := []string{"x-api-key", raw, "Content-Type", "application/json", "X-Request-Id", "download-1"}
-	s.sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"`+drawing+`","exportedUrl":"https://93.184.216.34/pump.pdf"}`, header...)
-	s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", `{"sourceFileUrl":"`+drawing+`"}`, header...)
-	s.sendJSON(200, "PATCH", "/admin/api-keys/2", `{"isActive":false}`, "x-admin-key", secondAdminKey, "Content-Type", "application/json")
-	s.sendJSON(403, "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+drawing+`"}`, header...)
+	header := []string{"x-api-key", raw, "X-Request-Id", "download-1"}
+	s.register(drawing, "https://93.184.216.34/pump.pdf", header...)
+	s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single(drawing), header...)
+	s.sendJSON(200, "PATCH", "/admin/api-keys/2", `{"isActive":false}`, "x-admin-key", secondAdminKey)
+	s.sendJSON(403, "POST", "/viewer/exports/download", single(drawing), header...)
 	is.NoErr(s.stop())
 
 	// Requests for drawing pump, by any client.
@@ -58,7 +55,7 @@ func TestAudit_LogShowsWhoDidWhat(t *testing.T) {
 
 func TestAudit_ClientIPHeader(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "CLIENT_IP_HEADER": "x-client-ip"})
+	s := startServer(t, map[string]string{"CLIENT_IP_HEADER": "x-client-ip"})
 	for i, c := range []struct{ value, want string }{
 		{"192.0.2.7", "192.0.2.7"},
 		{"::ffff:192.0.2.8", "192.0.2.8"},
@@ -69,8 +66,7 @@ func TestAudit_ClientIPHeader(t *testing.T) {
 	} {
 		id := fmt.Sprint("client-", i)
 		s.send("GET", "/symbol/folders", "", "X-Client-IP", c.value, "X-Request-Id", id)
-		line := "clientIP=" + c.want + " requestId=" + id
-		waitForText(t, line, s.log)
+		waitForText(t, "clientIP="+c.want+" requestId="+id, s.log)
 	}
 }
 
@@ -100,11 +96,10 @@ func TestHashAdminKey(t *testing.T) {
 	is.NoErr(err)
 	is.True(strings.Contains(messages, "can be guessed"))
 
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": text + "," + firstAdminKey})
+	s := startServer(t, map[string]string{"ADMIN_API_KEY": text + "," + firstAdminKey})
 	is.True(!strings.Contains(s.banner, text))
 	for key, want := range map[string]int{"the right admin key": 200, firstAdminKey: 200, "wrong": 401, text: 401} {
-		status, _ := s.send("GET", "/admin/api-keys", "", "x-admin-key", key)
-		is.Equal(status, want)
+		is.Equal(s.status("/admin/api-keys", "x-admin-key", key), want)
 	}
 	is.True(!strings.Contains(s.log.String(), "the right admin key"))
 }
@@ -117,15 +112,11 @@ func TestMetrics(t *testing.T) {
 		s := startServer(t, map[string]string{"DATABASE_URL": databaseURL, "METRICS_ADDR": addr, "ADMIN_API_KEY": firstAdminKey})
 		s.send("GET", "/admin/api-keys", "", "x-admin-key", firstAdminKey)
 		s.send("GET", "/symbol/folders", "", "x-api-key", "wrong")
-		status, body := s.send("GET", "http://"+addr+"/metrics", "")
-		for range 200 { // until the first lease
-			if !strings.Contains(string(body), "canvasback_key_lease_age_seconds +Inf") {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-			status, body = s.send("GET", "http://"+addr+"/metrics", "")
-		}
-		is.Equal(status, http.StatusOK)
+		var body string
+		waitFor(t, func() bool { // for the first lease
+			body = s.sendText(200, "GET", "http://"+addr+"/metrics", "")
+			return !strings.Contains(body, "canvasback_key_lease_age_seconds +Inf")
+		})
 		want := []string{
 			`canvasback_requests_total{method="GET",route="/admin/api-keys",status="200"} 1`,
 			`canvasback_requests_total{method="GET",route="/symbol/folders",status="401"} 1`,
@@ -143,9 +134,8 @@ func TestMetrics(t *testing.T) {
 		}
 		for _, line := range want {
 			t.Log(line)
-			is.True(strings.Contains(string(body), line))
+			is.True(strings.Contains(body, line))
 		}
-		status, _ = s.send("GET", "/metrics", "")
-		is.Equal(status, http.StatusNotFound) // not at the public address
+		is.Equal(s.status("/metrics"), 404) // not at the public address
 	})
 }

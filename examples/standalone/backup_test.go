@@ -63,9 +63,9 @@ func TestBackup_SQLite(t *testing.T) {
 
 	env["DATABASE_URL"] = "sqlite:" + copied
 	restored := startServer(t, env)
-	_, list := restored.send("GET", "/symbol/folders", "")
+	list := restored.sendText(200, "GET", "/symbol/folders", "")
 	for _, name := range acknowledged {
-		is.True(strings.Contains(string(list), `"`+name+`"`))
+		is.True(strings.Contains(list, `"`+name+`"`))
 	}
 }
 
@@ -88,14 +88,11 @@ func TestBackup_PostgreSQL(t *testing.T) {
 	}
 	env := map[string]string{"DATABASE_URL": databaseURL, "DEMO": "false", "ADMIN_API_KEY": firstAdminKey}
 	s := startServer(t, env)
-	issue := func() string {
-		return s.sendJSON(201, "POST", "/admin/api-keys", "", "x-admin-key", firstAdminKey)["apiKey"].(string)
-	}
-	kept := issue()
+	kept := s.issueKey("", firstAdminKey)
 	s.sendJSON(201, "POST", "/symbol/folders", `{"name":"kept"}`, "x-api-key", kept)
 	dump := filepath.Join(t.TempDir(), "canvasback.dump")
 	command("pg_dump", "--format=custom", "--no-owner", "--file="+dump, databaseURL)
-	lost := issue()
+	lost := s.issueKey("", firstAdminKey)
 	s.sendJSON(200, "PATCH", "/symbol/folders/1", `{"name":"lost"}`, "x-api-key", lost)
 	tag := entityTag(t, s.url+"/symbol/folders/1", lost)
 
@@ -140,18 +137,14 @@ func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
 		return startServer(t, map[string]string{"DATABASE_URL": databaseURL, "EXPORT_DIR": dir, "PUBLIC_URL": publicURL, "PROTECT_ROUTES": "false"})
 	}
 	const publicURL = "https://canvas.example/tools"
-	const sample, plan = `{"sourceFileUrl":"https://viewer.example/drawings/datasheet"}`, `{"sourceFileUrl":"plan"}`
 	replicas := []*server{start(""), start(""), start(publicURL + "/")}
 	is.True(strings.Contains(replicas[0].log.String(), "ADMIN_API_KEY is not set"))
 	is.True(strings.Contains(replicas[2].banner, "API="+publicURL+"/api\n"))
-	replicas[0].sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"plan","exportedUrl":"http://files.internal/plan.pdf"}`)
+	replicas[0].register("plan", "http://files.internal/plan.pdf")
 	for i, s := range replicas {
-		status, _ := s.send("POST", "/viewer/exports/download", sample)
-		is.Equal(status, 200)
-		status, body := s.send("POST", "/viewer/exports/download", plan)
-		is.Equal(status, 200)
-		is.Equal(string(body), "plan")
-		url, _ := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", plan)["exportedUrl"].(string)
+		s.sendText(200, "POST", "/viewer/exports/download", single("https://viewer.example/drawings/datasheet"))
+		is.Equal(s.sendText(200, "POST", "/viewer/exports/download", single("plan")), "plan")
+		url, _ := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single("plan"))["exportedUrl"].(string)
 		api := s.url
 		if i == 2 {
 			api = publicURL + "/api"
@@ -159,9 +152,7 @@ func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
 		path, ok := strings.CutPrefix(url, api)
 		is.True(ok)
 		for _, other := range replicas {
-			status, body := other.send("GET", path, "")
-			is.Equal(status, 200)
-			is.Equal(string(body), "plan")
+			is.Equal(other.sendText(200, "GET", path, ""), "plan")
 		}
 	}
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
-	"io"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/matryer/is"
 
@@ -66,11 +63,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 		{"TRUSTED_PROXIES", "2000::/3"},
 	} {
 		t.Log(c.name, c.value)
-		env := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:"}
-		env[c.name] = c.value
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		err := run(ctx, lookupIn(env), nil, io.Discard, io.Discard)
-		cancel()
+		err := runError(t, map[string]string{c.name: c.value})
 		is.True(err != nil && strings.HasPrefix(err.Error(), c.name+": "))            // one fault names one variable
 		is.True(c.name != "ADMIN_API_KEY" || !strings.Contains(err.Error(), c.value)) // the key is not shown
 		is.True(strings.Contains(new(config).variables().Usage(), c.name))
@@ -80,8 +73,7 @@ func TestRun_RejectsConfig(t *testing.T) {
 // HTTPS with a public URL of HTTP would redirect reads to themselves.
 func TestRun_RejectsPublicURLWithoutTLS(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DATABASE_URL": "memory:", "TLS_HOSTS": "canvas.example", "PUBLIC_URL": "http://canvas.example"}
-	err := run(t.Context(), lookupIn(env), nil, io.Discard, io.Discard)
+	err := runError(t, map[string]string{"TLS_HOSTS": "canvas.example", "PUBLIC_URL": "http://canvas.example"})
 	is.New(t).True(err != nil && strings.Contains(err.Error(), "PUBLIC_URL"))
 }
 
@@ -102,7 +94,7 @@ func TestRun_AcceptsAdminKeys(t *testing.T) {
 		"sixteen letters.,":                     {[]string{"sixteen letters.,"}, "sixteen letters.", true},
 		",":                                     {[]string{","}, "x", true},
 	} {
-		s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "ADMIN_API_KEY": value})
+		s := startServer(t, map[string]string{"ADMIN_API_KEY": value})
 		for _, key := range c.accepted {
 			is.Equal(s.status("/admin/api-keys", "x-admin-key", key), 200)
 		}
@@ -116,12 +108,12 @@ func TestRun_ListensOnPort(t *testing.T) {
 	is := is.New(t)
 	_, number, err := net.SplitHostPort(freeAddr(t))
 	is.NoErr(err)
-	s := startServer(t, map[string]string{"ADDR": "", "PORT": number, "DATABASE_URL": "memory:"})
+	s := startServer(t, map[string]string{"ADDR": "", "PORT": number})
 	is.True(strings.Contains(s.log.String(), "listening on all interfaces"))
 	is.Equal(s.status(s.url+"/openapi.json"), 200)
-	err = run(t.Context(), lookupIn(map[string]string{"PORT": number, "DATABASE_URL": "memory:"}), nil, io.Discard, io.Discard)
+	err = runError(t, map[string]string{"ADDR": "", "PORT": number})
 	is.True(err != nil && strings.HasPrefix(err.Error(), "PORT: "))
-	s = startServer(t, map[string]string{"PORT": number, "DATABASE_URL": "memory:"}) // ADDR counts
+	s = startServer(t, map[string]string{"PORT": number}) // ADDR counts
 	is.True(!strings.Contains(s.log.String(), "listening on all interfaces"))
 }
 
@@ -148,9 +140,8 @@ func TestMigrate_IsLogged(t *testing.T) {
 
 func TestRun_RejectsAddressInUse(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:"})
-	addr := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
-	err := run(t.Context(), lookupIn(map[string]string{"ADDR": addr, "DATABASE_URL": "memory:"}), nil, io.Discard, io.Discard)
+	s := startServer(t, nil)
+	err := runError(t, map[string]string{"ADDR": strings.TrimPrefix(s.baseURL(), "http://")})
 	is.New(t).True(err != nil && strings.Contains(err.Error(), "in use"))
 }
 
@@ -170,7 +161,7 @@ func TestRun_ChecksDatabaseBeforePort(t *testing.T) {
 		"postgres://127.0.0.1:1/canvas": "DATABASE_URL: open PostgreSQL",
 	} {
 		t.Log(databaseURL, want)
-		err := run(t.Context(), lookupIn(map[string]string{"ADDR": listener.Addr().String(), "DATABASE_URL": databaseURL}), nil, io.Discard, io.Discard)
+		err := runError(t, map[string]string{"ADDR": listener.Addr().String(), "DATABASE_URL": databaseURL})
 		is.True(err != nil && strings.Contains(err.Error(), want))
 	}
 }
@@ -184,10 +175,8 @@ func TestRun_ErrorsHaveNoCredentials(t *testing.T) {
 		"postgres://SECRET:SECRET@db.example/SECRET?sslmode=SECRET",
 		"postgres://SECRET:SECRET@127.0.0.1:1/SECRET?application_name=SECRET",
 	} {
-		env := lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": databaseURL})
 		for _, err := range []error{
-			run(t.Context(), env, nil, io.Discard, io.Discard),
-			database.BackUp(t.Context(), databaseURL, "backup.db"),
+			runError(t, map[string]string{"DATABASE_URL": databaseURL}), database.BackUp(t.Context(), databaseURL, "backup.db"),
 		} {
 			t.Log(databaseURL, err)
 			is.True(err != nil && !strings.Contains(err.Error(), "SECRET"))

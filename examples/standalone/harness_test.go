@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -141,13 +142,12 @@ var (
 	listenerLine = regexp.MustCompile(`Listener +(\S+)`)
 )
 
-// startServer runs the program with these variables on a free port.
+// startServer runs the program with these variables on a free port, by default with the
+// database memory:.
 func startServer(t *testing.T, env map[string]string) *server {
 	t.Helper()
-	variables := map[string]string{"ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug", "REGISTER_WITH": "client"}
-	for name, value := range env {
-		variables[name] = value
-	}
+	variables := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "LOG_LEVEL": "debug", "REGISTER_WITH": "client"}
+	maps.Copy(variables, env)
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := new(syncBuffer), new(syncBuffer)
 	done := make(chan error, 1)
@@ -171,6 +171,26 @@ func startServer(t *testing.T, env map[string]string) *server {
 	return s
 }
 
+// runError runs the program with these variables, by default with the database memory:,
+// and returns its error.
+func runError(t *testing.T, env map[string]string) error {
+	t.Helper()
+	variables := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:"}
+	maps.Copy(variables, env)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return run(ctx, lookupIn(variables), nil, io.Discard, io.Discard)
+}
+
+// bannerKeys returns the keys that the server has made.
+func (s *server) bannerKeys() (admin, client string) {
+	admin = regexp.MustCompile(`ADMIN_KEY=(\S+)`).FindStringSubmatch(s.banner)[1]
+	return admin, regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(s.banner)[1]
+}
+
+// baseURL is the URL without that of the API.
+func (s *server) baseURL() string { return strings.TrimSuffix(s.url, "/api") }
+
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
@@ -183,6 +203,9 @@ func (s *server) send(method, path, body string, headers ...string) (int, []byte
 		target = s.url + path
 	}
 	request := must(http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body)))(s.t)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json") // headers may override it
+	}
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
@@ -198,16 +221,52 @@ func (s *server) status(path string, headers ...string) int {
 	return status
 }
 
-// sendJSON sends a request and returns the JSON object of the response, which must
-// have this status.
-func (s *server) sendJSON(status int, method, path, body string, headers ...string) map[string]any {
+// sendText sends a request and returns the body of the response, which must have this
+// status.
+func (s *server) sendText(status int, method, path, body string, headers ...string) string {
 	s.t.Helper()
 	got, content := s.send(method, path, body, headers...)
-	var out map[string]any
-	if err := json.Unmarshal(content, &out); err != nil || got != status {
+	if got != status {
 		s.t.Fatalf("%s %s: %d %s, want %d", method, path, got, content, status)
 	}
+	return string(content)
+}
+
+// sendJSON is sendText for a response with a JSON object.
+func (s *server) sendJSON(status int, method, path, body string, headers ...string) (out map[string]any) {
+	s.t.Helper()
+	text := s.sendText(status, method, path, body, headers...)
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		s.t.Fatalf("%s %s: %s: %v", method, path, text, err)
+	}
 	return out
+}
+
+// issueKey creates a client key and returns its raw key.
+func (s *server) issueKey(body, adminKey string) string {
+	s.t.Helper()
+	return s.sendJSON(201, "POST", "/admin/api-keys", body, "x-admin-key", adminKey)["apiKey"].(string)
+}
+
+// registration, single and batch are bodies of requests for exports.
+func registration(source, exportedURL string) string {
+	return fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, source, exportedURL)
+}
+
+func single(source string) string { return fmt.Sprintf(`{"sourceFileUrl":%q}`, source) }
+
+func batch(sources ...string) string {
+	var items []string
+	for _, source := range sources {
+		items = append(items, single(source))
+	}
+	return `{"items":[` + strings.Join(items, ",") + `]}`
+}
+
+// register registers a new export.
+func (s *server) register(source, exportedURL string, headers ...string) {
+	s.t.Helper()
+	s.sendJSON(201, "POST", "/viewer/exports/register", registration(source, exportedURL), headers...)
 }
 
 // eachDatabase runs a subtest for every storage driver.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -54,21 +52,13 @@ func TestServer_DownloadsFromObjectStore(t *testing.T) {
 	setAWS(t, map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token, "AWS_REGION": "not-this-1"})
 	store := startObjectStore(t, func(got string) { is.Equal(got, token) })
 	s := startServer(t, map[string]string{
-		"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans/public/, photos",
+		"PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans/public/, photos",
 		"EXPORT_S3_REGION": "eu-central-1", "EXPORT_S3_URL_LIFETIME": "5m",
 	})
-	register := func(exported string) (int, string) {
-		status, body := s.send("POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"1","exportedUrl":%q}`, exported), "Content-Type", "application/json")
-		return status, string(body)
-	}
-	const source = `{"sourceFileUrl":"1"}`
 	for _, exported := range []string{"s3://plans/public/a%20b.pdf", store + "/plans/public/a%20b.pdf"} {
-		status, _ := register(exported)
-		is.True(status == 201 || status == 200)
-		status, body := s.send("POST", "/viewer/exports/download", source, "Content-Type", "application/json")
-		is.Equal(status, 200)
-		is.Equal(string(body), "content of /plans/public/a b.pdf")
-		public := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", source, "Content-Type", "application/json")["exportedUrl"].(string)
+		s.register(exported, exported)
+		is.Equal(s.sendText(200, "POST", "/viewer/exports/download", single(exported)), "content of /plans/public/a b.pdf")
+		public := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single(exported))["exportedUrl"].(string)
 		is.True(strings.HasPrefix(public, store+"/plans/public/a%20b.pdf?"))
 		is.True(strings.Contains(public, "X-Amz-Expires=300"))
 		is.True(strings.Contains(public, "%2Feu-central-1%2Fs3%2F"))
@@ -77,9 +67,8 @@ func TestServer_DownloadsFromObjectStore(t *testing.T) {
 		"s3://plans/private/a", "s3://plans/public/../private/a", "s3://other/a", "s3://photos/", "s3://photos/a?acl", store + "/other/a", store + "/photos/?list-type=2",
 		strings.Replace(store, "127.0.0.1", "localhost", 1) + "/photos/a",
 	} {
-		status, body := register(exported)
-		is.Equal(status, 400)
-		is.True(strings.Contains(body, `"message":"exportedUrl `))
+		rejected := s.sendJSON(400, "POST", "/viewer/exports/register", registration("1", exported))
+		is.True(strings.HasPrefix(rejected["message"].(string), "exportedUrl "))
 	}
 	is.True(!strings.Contains(s.log.String(), secret))
 	is.True(!strings.Contains(s.log.String(), token))
@@ -100,11 +89,10 @@ func TestServer_DownloadsWithRole(t *testing.T) {
 		used.Add(1)
 		is.Equal(got, fmt.Sprint("token-", retrieved.Load()))
 	})
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans"})
-	s.sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"1","exportedUrl":"s3://plans/a"}`, "Content-Type", "application/json")
+	s := startServer(t, map[string]string{"PROTECT_ROUTES": "false", "EXPORT_S3_ENDPOINT": store, "EXPORT_S3_BUCKETS": "plans"})
+	s.register("1", "s3://plans/a")
 	for range 3 {
-		status, _ := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"1"}`, "Content-Type", "application/json")
-		is.Equal(status, 200)
+		s.sendText(200, "POST", "/viewer/exports/download", single("1"))
 	}
 	is.Equal(used.Load(), int32(4))      // the first one probes the bucket
 	is.Equal(retrieved.Load(), int32(5)) // the first one checks that there are any
@@ -112,8 +100,6 @@ func TestServer_DownloadsWithRole(t *testing.T) {
 
 func TestRun_RejectsBucketsWithoutCredentials(t *testing.T) {
 	setAWS(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err := run(ctx, lookupIn(map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "EXPORT_S3_BUCKETS": "plans"}), nil, io.Discard, io.Discard)
+	err := runError(t, map[string]string{"EXPORT_S3_BUCKETS": "plans"})
 	is.New(t).True(err != nil && strings.HasPrefix(err.Error(), "EXPORT_S3_BUCKETS: requires credentials"))
 }

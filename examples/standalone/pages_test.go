@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,16 +15,15 @@ func TestServer_ServesPagesNextToAPI(t *testing.T) {
 	is := is.New(t)
 	dir := t.TempDir()
 	is.NoErr(os.WriteFile(filepath.Join(dir, "plan.pdf"), []byte("plan"), 0o600))
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": dir, "PROTECT_ROUTES": "false"})
-	baseURL := strings.TrimSuffix(s.url, "/api")
+	s := startServer(t, map[string]string{"EXPORT_DIR": dir, "PROTECT_ROUTES": "false"})
 	for path, want := range map[string]int{
 		"/healthz": 200, "/readyz": 200, "/files/plan.pdf": 404, "/plan.pdf": 404, "/samples/datasheet.pdf": 404,
 		"/nope": 404, "/api": 404, "/api/": 404, "/api//symbol/folders": 404,
 	} {
 		t.Log(path)
-		is.Equal(s.status(baseURL+path), want)
+		is.Equal(s.status(s.baseURL()+path), want)
 	}
-	s.sendJSON(400, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, baseURL+"/healthz"))
+	s.sendJSON(400, "POST", "/viewer/exports/register", registration("s", s.baseURL()+"/healthz"))
 }
 
 // TestServer_KeepsFilesPrivate downloads files of EXPORT_DIR, and checks that other URLs
@@ -39,7 +37,7 @@ func TestServer_KeepsFilesPrivate(t *testing.T) {
 		is.NoErr(os.WriteFile(filepath.Join(dir, name), []byte("content"), 0o600))
 	}
 	s := startServer(t, map[string]string{
-		"DATABASE_URL": "memory:", "EXPORT_DIR": dir,
+		"EXPORT_DIR":     dir,
 		"EXPORT_DIR_URL": "http://files.internal/, https://previous.example/exports", "PROTECT_ROUTES": "false", "DEMO": "false",
 	})
 	for exported, want := range map[string]int{
@@ -52,35 +50,30 @@ func TestServer_KeepsFilesPrivate(t *testing.T) {
 		"http://files.internal/nope":                        502,
 	} {
 		t.Log(exported)
-		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, exported, exported))
-		source := fmt.Sprintf(`{"sourceFileUrl":%q}`, exported)
-		status, body := s.send("POST", "/viewer/exports/download", source)
-		is.Equal(status, want)
-		is.Equal(want == 200, string(body) == "content")
-		status, body = s.send("POST", "/viewer/exports/download?responseType=urls", source)
-		is.Equal(status, want)
-		is.Equal(want == 200, strings.Contains(string(body), `"exportedUrl":"`+s.url+`/viewer/exports/links/`))
+		s.register(exported, exported)
+		body := s.sendText(want, "POST", "/viewer/exports/download", single(exported))
+		is.Equal(want == 200, body == "content")
+		body = s.sendText(want, "POST", "/viewer/exports/download?responseType=urls", single(exported))
+		is.Equal(want == 200, strings.Contains(body, `"exportedUrl":"`+s.url+`/viewer/exports/links/`))
 	}
 }
 
 func TestServer_NeverDialsFilesOfThisMachine(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "EXPORT_ALLOWED_HOSTS": "files.internal"})
-	s.sendJSON(201, "POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"http://files.internal/plan.pdf"}`)
-	s.sendJSON(502, "POST", "/viewer/exports/download", `{"sourceFileUrl":"s"}`)
+	s := startServer(t, map[string]string{"PROTECT_ROUTES": "false", "EXPORT_ALLOWED_HOSTS": "files.internal"})
+	s.register("s", "http://files.internal/plan.pdf")
+	s.sendJSON(502, "POST", "/viewer/exports/download", single("s"))
 	is.New(t).True(strings.Contains(s.log.String(), "does not exist")) // not: no such host
 }
 
 func TestServer_FetchesNothingFromItself(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "PROTECT_ROUTES": "false", "DEMO": "false", "EXPORT_ALLOWED_HOSTS": "127.0.0.1, localhost"})
+	s := startServer(t, map[string]string{"PROTECT_ROUTES": "false", "DEMO": "false", "EXPORT_ALLOWED_HOSTS": "127.0.0.1, localhost"})
 	for _, host := range []string{"127.0.0.1", "localhost"} {
-		url := strings.Replace(s.url, "127.0.0.1", host, 1) + "/openapi.json"
-		s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, host, url))
-		single := fmt.Sprintf(`{"sourceFileUrl":%q}`, host)
-		s.sendJSON(502, "POST", "/viewer/exports/download", single)
-		s.sendJSON(502, "POST", "/viewer/exports/download-batch", `{"items":[`+single+`]}`)
-		s.sendJSON(502, "POST", "/viewer/exports/links", single)
+		s.register(host, strings.Replace(s.url, "127.0.0.1", host, 1)+"/openapi.json")
+		s.sendJSON(502, "POST", "/viewer/exports/download", single(host))
+		s.sendJSON(502, "POST", "/viewer/exports/download-batch", batch(host))
+		s.sendJSON(502, "POST", "/viewer/exports/links", single(host))
 	}
 }
 
@@ -92,13 +85,12 @@ func TestServer_ServesConsole(t *testing.T) {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "BASE_PATH": base, "ADMIN_API_KEY": firstAdminKey})
+			s := startServer(t, map[string]string{"BASE_PATH": base, "ADMIN_API_KEY": firstAdminKey})
 			baseURL := strings.TrimSuffix(s.url, base)
 			is.True(strings.Contains(s.banner, baseURL+"/\n"))
-			status, page := s.send("GET", baseURL+"/", "")
-			is.Equal(status, 200)
-			is.True(strings.Contains(string(page), `data-api="`+api+`"`))
-			files := regexp.MustCompile(`(?:src|href)="([a-z.]+)"`).FindAllStringSubmatch(string(page), -1)
+			page := s.sendText(200, "GET", baseURL+"/", "")
+			is.True(strings.Contains(page, `data-api="`+api+`"`))
+			files := regexp.MustCompile(`(?:src|href)="([a-z.]+)"`).FindAllStringSubmatch(page, -1)
 			is.True(len(files) >= 3)
 			for _, file := range files {
 				t.Log(file[1])

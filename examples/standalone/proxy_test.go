@@ -92,8 +92,8 @@ func TestProxies_DeliverTheContract(t *testing.T) {
 			}
 			files := t.TempDir()
 			is.NoErr(os.WriteFile(filepath.Join(files, "plan.pdf"), []byte(strings.Repeat("%PDF-1.7 ", 50_000)), 0o600))
-			s := startServer(t, map[string]string{"DATABASE_URL": "memory:", "EXPORT_DIR": files, "ADMIN_API_KEY": firstAdminKey})
-			address := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/api")
+			s := startServer(t, map[string]string{"EXPORT_DIR": files, "ADMIN_API_KEY": firstAdminKey})
+			address := strings.TrimPrefix(s.baseURL(), "http://")
 			conform.Run(t, conform.Options{
 				BaseURL:  startProxy(t, path, proxy.args, config, address) + "/api",
 				AdminKey: firstAdminKey,

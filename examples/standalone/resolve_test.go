@@ -51,23 +51,15 @@ func TestResolve_AsksTheProgram(t *testing.T) {
 	files = origin.URL
 
 	s := startServer(t, map[string]string{
-		"DATABASE_URL": "memory:", "EXPORT_RESOLVE_URL": resolver.URL, "EXPORT_RESOLVE_TOKEN": "secret", "SOURCE_IGNORE_QUERY": "true", "PROTECT_ROUTES": "false",
+		"EXPORT_RESOLVE_URL": resolver.URL, "EXPORT_RESOLVE_TOKEN": "secret", "SOURCE_IGNORE_QUERY": "true", "PROTECT_ROUTES": "false",
 		"EXPORT_ALLOWED_HOSTS": strings.TrimPrefix(origin.URL, "http://"),
 	})
-	download := func(source string) (status int, body string) {
-		status, text := s.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"`+source+`"}`, "Content-Type", "application/json")
-		return status, string(text)
-	}
 	for source, want := range map[string]int{
 		"null": 200, "unknown": 404, "soon": 503, "some time": 503, "redirect": 502, "text": 502, "long": 502, "malformed": 502, "not allowed": 502,
 	} {
 		t.Log(source)
-		status, _ := download(source)
-		is.Equal(status, want)
+		s.sendText(want, "POST", "/viewer/exports/download", single(source))
 	}
-	status, body := download("made?v=1")
-	is.Equal(status, 200)
-	is.Equal(body, "content")
-	status, _ = download("made?v=2") // registered without its query
-	is.Equal(status, 200)
+	is.Equal(s.sendText(200, "POST", "/viewer/exports/download", single("made?v=1")), "content")
+	s.sendText(200, "POST", "/viewer/exports/download", single("made?v=2")) // registered without its query
 }

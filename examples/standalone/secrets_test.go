@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -123,30 +122,20 @@ func (l *leakTest) sendAll() {
 // sendExports registers URLs that contain secrets and tries to download them.
 func (l *leakTest) sendExports(raw string) {
 	l.t.Helper()
-	is := is.New(l.t)
-	register := func(source, exported string) (int, []byte) {
-		return l.send("POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, source, exported), "x-api-key", raw)
-	}
 	rejected := []string{
 		"https://user:" + userSecret + "@viewer.example/", "http://10.0.0.1/?s=" + querySecret, "ftp://viewer.example/?s=" + querySecret, "https://viewer.example:99999/?s=" + querySecret,
 		"https://" + userSecret + ":x:y@[/", "https://viewer.example/%zz?s=" + querySecret,
 	}
 	for _, exported := range rejected {
 		l.t.Log(exported)
-		status, body := register("s", exported)
-		is.Equal(status, 400)
-		l.urls.check(l.t, "error response", string(body))
+		body := l.sendText(400, "POST", "/viewer/exports/register", registration("s", exported), "x-api-key", raw)
+		l.urls.check(l.t, "error response", body)
 	}
 	for _, kind := range []string{"status", "redirect", "reset", "truncated"} {
 		source := "https://user:" + userSecret + "@viewer.example/" + kind + "?s=" + querySecret
-		status, _ := register(source, l.origin+"/"+kind+"?s="+querySecret)
-		is.Equal(status, 201)
-		for _, path := range []string{"/viewer/exports/download", "/viewer/exports/download-batch"} {
-			item := fmt.Sprintf(`{"sourceFileUrl":%q}`, source)
-			if strings.HasSuffix(path, "batch") {
-				item = `{"items":[` + item + `]}`
-			}
-			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+path, strings.NewReader(item)))(l.t)
+		l.register(source, l.origin+"/"+kind+"?s="+querySecret, "x-api-key", raw)
+		for path, body := range map[string]string{"download": single(source), "download-batch": batch(source)} {
+			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+"/viewer/exports/"+path, strings.NewReader(body)))(l.t)
 			request.Header.Set("x-api-key", raw)
 			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 				response.Body.Close()
@@ -189,8 +178,7 @@ func TestServer_PrintsGeneratedKeysOnlyInBanner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "canvasback.db")
 	s := startServer(t, map[string]string{"DATABASE_URL": "sqlite:" + path})
 	var secrets scanner
-	admin := regexp.MustCompile(`ADMIN_KEY=(\S+)`).FindStringSubmatch(s.banner)[1]
-	client := regexp.MustCompile(`CLIENT_KEY=(cbk_\S+)`).FindStringSubmatch(s.banner)[1]
+	admin, client := s.bannerKeys()
 	secrets.add("the admin key", admin)
 	secrets.addRaw("the client key", client)
 	is.New(t).Equal(len(secrets.find(s.banner)), 2)

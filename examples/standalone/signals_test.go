@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -42,8 +41,8 @@ func TestSignals_FirstWaitsForDownloads(t *testing.T) {
 	waitForText(t, "Stop with Ctrl-C", banner, log)
 
 	s := &server{t: t, url: apiLine.FindStringSubmatch(banner.String())[1]}
-	s.sendJSON(201, "POST", "/viewer/exports/register", fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":%q}`, origin.URL))
-	response, err := http.Post(s.url+"/viewer/exports/download", "application/json", strings.NewReader(`{"sourceFileUrl":"s"}`))
+	s.register("s", origin.URL)
+	response, err := http.Post(s.url+"/viewer/exports/download", "application/json", strings.NewReader(single("s")))
 	is.NoErr(err)
 	defer response.Body.Close()
 	_, err = io.CopyN(io.Discard, response.Body, 1<<20)
