@@ -8,13 +8,13 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,13 +77,11 @@ func (c *hostileClient) prepare() {
 	}
 	for directory, files := range map[string]int{"small": smallFiles, "medium": mediumFiles, "large": largeFiles} {
 		for i := range files {
-			body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/%s/%d"}`, drawingSource(directory, i), c.files, directory, i)
-			c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+			c.register(drawingSource(directory, i), fmt.Sprintf("%s/%s/%d", c.files, directory, i))
 		}
 	}
 	for i := range longURLs {
-		body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":"%s/large/0?%s"}`, drawingSource("long", i), c.files, strings.Repeat("u", 8000))
-		c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+		c.register(drawingSource("long", i), c.files+"/large/0?"+strings.Repeat("u", 8000))
 	}
 	for i := range largeSymbols {
 		size := 8 << 20
@@ -91,12 +89,14 @@ func (c *hostileClient) prepare() {
 			size = 45 << 20
 		}
 		data := `{"name":"large","type":"text/plain","data":"` + strings.Repeat("d", size) + `"}`
-		out := c.sendClient("prepare", "POST", c.symbolsPath(), data, 201)
-		var symbol struct{ ID int64 }
-		if json.Unmarshal(out.body, &symbol) == nil {
+		if symbol, ok := decode[record](c.sendClient("prepare", "POST", c.symbolsPath(), data, 201), 201); ok {
 			c.ids = append(c.ids, symbol.ID)
 		}
 	}
+}
+
+func (c *hostileClient) register(source, exportedURL string) {
+	c.sendClient("prepare", "POST", "/viewer/exports/register", registration(source, exportedURL), 201)
 }
 
 // Numbers of the records of the hostile client.
@@ -107,11 +107,9 @@ const (
 
 // attack starts the attacks whose digits kinds has. They end with ctx.
 func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGroup {
-	single := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("large", 0))
-	batch, long := drawings("small", smallFiles), drawings("long", longURLs)
-	missing := `{"items":[` + strings.Repeat(fmt.Sprintf(`{"sourceFileUrl":%q},`, strings.Repeat("&", 4000)), 999) + single + `]}`
+	large := drawingSource("large", 0)
+	missing := batch(append(slices.Repeat([]string{strings.Repeat("&", 4000)}, 999), large)...)
 	empty := `{"items":[` + strings.Repeat("{},", 1<<20) + `{}]}`
-	pair := fmt.Sprintf(`{"items":[{"sourceFileUrl":%q},{"sourceFileUrl":%q}]}`, drawingSource("large", 0), drawingSource("large", 1))
 
 	attacks := []struct {
 		kind    string
@@ -120,14 +118,14 @@ func (c *hostileClient) attack(ctx context.Context, kinds string) *sync.WaitGrou
 	}{
 		{"1 import", 4, c.importBomb},
 		{"2 unfinished body", 12, c.sendPart},
-		{"3 stalled download", 300, c.stall("/viewer/exports/download", single)},
-		{"4 stalled batch", 200, c.stall("/viewer/exports/download-batch", batch)},
-		{"5 stalled zip", 1000, c.stall("/viewer/exports/download-batch", pair)},
-		{"6 unread URLs", 32, c.stall("/viewer/exports/download-batch?responseType=urls", long)},
+		{"3 stalled download", 300, c.stall("/viewer/exports/download", single(large))},
+		{"4 stalled batch", 200, c.stall("/viewer/exports/download-batch", drawings("small", smallFiles))},
+		{"5 stalled zip", 1000, c.stall("/viewer/exports/download-batch", drawings("large", 2))},
+		{"6 unread URLs", 32, c.stall("/viewer/exports/download-batch?responseType=urls", drawings("long", longURLs))},
 		{"7 large symbol", 32, c.stallSymbol},
 		{"8 long manifest", 8, c.stall("/viewer/exports/download-batch", missing)},
 		{"8 empty items", 8, c.stall("/viewer/exports/links", empty)},
-		{"9 no waiting", 32, c.stall("/viewer/exports/download", single)},
+		{"9 no waiting", 32, c.stall("/viewer/exports/download", single(large))},
 		{"a stalled link", 32, c.stallLink},
 		{"b many links", 4, c.makeLinks},
 		{"c long names", 4, c.searchLongNames},
@@ -251,9 +249,9 @@ func (c *hostileClient) stallSymbol(conn *net.TCPConn) (string, bool) {
 
 // drawings returns the body of a batch of n drawings.
 func drawings(directory string, n int) string {
-	var items []string
+	var sources []string
 	for i := range n {
-		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource(directory, i)))
+		sources = append(sources, drawingSource(directory, i))
 	}
-	return `{"items":[` + strings.Join(items, ",") + `]}`
+	return batch(sources...)
 }

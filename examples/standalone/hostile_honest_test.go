@@ -6,7 +6,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -94,8 +93,7 @@ func (c *honestClient) downloadSmall()  { c.download("small", c.random.IntN(smal
 func (c *honestClient) downloadMedium() { c.download("medium", c.random.IntN(mediumFiles)) }
 
 func (c *honestClient) download(directory string, number int) {
-	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource(directory, number))
-	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", body, 200)
+	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", single(drawingSource(directory, number)), 200)
 	if size := drawingSizes[directory]; out.status == 200 && int64(len(out.body)) != size {
 		c.t.Errorf("download: got %d bytes, want %d", len(out.body), size)
 	}
@@ -103,17 +101,17 @@ func (c *honestClient) download(directory string, number int) {
 
 // batch returns the body of a batch of n small files.
 func (c *honestClient) batch(n int) string {
-	var items []string
+	var sources []string
 	for _, i := range c.random.Perm(smallFiles)[:n] {
-		items = append(items, fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", i)))
+		sources = append(sources, drawingSource("small", i))
 	}
-	return `{"items":[` + strings.Join(items, ",") + `]}`
+	return batch(sources...)
 }
 
 func (c *honestClient) downloadSeveral() {
 	n := 10 + c.random.IntN(41)
 	out := c.sendClient(c.phase+" download batch", "POST", "/viewer/exports/download-batch", c.batch(n), 200)
-	if out.status != 200 || out.err != nil {
+	if !out.has(200) {
 		return
 	}
 	archive, err := zip.NewReader(bytes.NewReader(out.body), int64(len(out.body)))
@@ -124,12 +122,12 @@ func (c *honestClient) downloadSeveral() {
 
 // createLink creates a link to a batch.
 func (c *honestClient) createLink(kind string) {
-	out := c.sendClient(kind, "POST", "/viewer/exports/links", c.batch(10), 201)
-	var link struct {
+	type link struct {
 		URL  string
 		Size int64
 	}
-	if out.status == 201 && json.Unmarshal(out.body, &link) == nil {
+	out := c.sendClient(kind, "POST", "/viewer/exports/links", c.batch(10), 201)
+	if link, ok := decode[link](out, 201); ok {
 		c.link, c.size, c.ranges = "/viewer/exports/"+link.URL, link.Size, 0
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,8 +79,7 @@ func result(status int) string {
 // its header, and then does not read it.
 func (c *hostileClient) stallLink(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReaderSize(conn, 512)
-	items := strings.Repeat(fmt.Sprintf(`{"sourceFileUrl":%q},`, strings.Repeat("&", 8000)), 505)
-	body := `{"items":[` + items + fmt.Sprintf(`{"sourceFileUrl":%q}]}`, drawingSource("large", 0))
+	body := batch(append(slices.Repeat([]string{strings.Repeat("&", 8000)}, 505), drawingSource("large", 0))...)
 	status, text := c.exchange(conn, in, "POST", "/viewer/exports/links", body, "X-Api-Key", c.key)
 	var link struct{ URL string }
 	if status != 201 || json.Unmarshal(text, &link) != nil {
@@ -98,9 +98,9 @@ func (c *hostileClient) stallLink(conn *net.TCPConn) (string, bool) {
 // makeLinks makes links as fast as it can, up to manyLinks of all connections.
 func (c *hostileClient) makeLinks(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
-	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", 0))
 	for c.links.Add(1) <= manyLinks {
-		if status, _ := c.exchange(conn, in, "POST", "/viewer/exports/links", body, "X-Api-Key", c.key); status != 201 {
+		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/links", single(drawingSource("small", 0)), "X-Api-Key", c.key)
+		if status != 201 {
 			return result(status), false
 		}
 	}
@@ -124,7 +124,7 @@ func (c *hostileClient) upload(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
 	body := `{"name":"upload","type":"text/plain","data":"` + strings.Repeat("u", 48<<20) + `"}`
 	status, text := c.exchange(conn, in, "POST", c.symbolsPath(), body, "X-Api-Key", c.key)
-	var symbol struct{ ID int64 }
+	var symbol record
 	if status == 201 && json.Unmarshal(text, &symbol) == nil {
 		c.exchange(conn, in, "DELETE", fmt.Sprint("/symbol/symbols/", symbol.ID), "", "X-Api-Key", c.key)
 	}
@@ -145,9 +145,8 @@ func (c *hostileClient) wrongKeys(conn *net.TCPConn) (string, bool) {
 // noWaiting sends downloads on a kept connection, whatever Retry-After says.
 func (c *hostileClient) noWaiting(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
-	body := fmt.Sprintf(`{"sourceFileUrl":%q}`, drawingSource("small", 0))
 	for {
-		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/download", body, "X-Api-Key", c.key)
+		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/download", single(drawingSource("small", 0)), "X-Api-Key", c.key)
 		if status != 200 {
 			c.results.add("f no waiting, kept", result(status), 0)
 		}
@@ -166,8 +165,7 @@ func processorTime(t testing.TB, pid int) time.Duration {
 	fields := strings.Fields(rest)
 	var ticks int64
 	for _, field := range fields[11:13] { // utime and stime
-		n := must(strconv.ParseInt(field, 10, 64))(t)
-		ticks += n
+		ticks += must(strconv.ParseInt(field, 10, 64))(t)
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
@@ -189,8 +187,7 @@ func TestHostileClient_NoWaitingCostsLittle(t *testing.T) {
 	defer s.kill()
 	c := newHostileClient(s, s.origin)
 	is.True(c.worker.prepare(honestClients))
-	body := fmt.Sprintf(`{"sourceFileUrl":"s","exportedUrl":"%s/file"}`, s.origin)
-	c.sendClient("prepare", "POST", "/viewer/exports/register", body, 201)
+	c.register("s", s.origin+"/file")
 
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -82,7 +83,7 @@ func newSoak(t *testing.T, databaseURL string) *soak {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(soakFile))
 	}))
 	t.Cleanup(origin.Close)
-	s := &soak{
+	return &soak{
 		t:       t,
 		command: []string{program},
 		env: []string{
@@ -93,7 +94,6 @@ func newSoak(t *testing.T, databaseURL string) *soak {
 		url:    "http://" + addr + "/api",
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
 	}
-	return s
 }
 
 // start starts the program and waits until it is ready. The caller must kill it.
@@ -192,6 +192,18 @@ type outcome struct {
 
 // ambiguous reports whether a write may have been committed without a response.
 func (o outcome) ambiguous() bool { return o.err != nil || o.status >= 500 }
+
+// has reports whether the response is complete and has a status.
+func (o outcome) has(status int) bool { return o.err == nil && o.status == status }
+
+// decode returns the JSON body of a response, if it has a status.
+func decode[T any](o outcome, status int) (value T, ok bool) {
+	ok = o.has(status) && json.Unmarshal(o.body, &value) == nil
+	return value, ok
+}
+
+// record is what all records have.
+type record struct{ ID int64 }
 
 // send sends a request and records its outcome. A status that is not expected is
 // a test failure unless a fault is in progress.

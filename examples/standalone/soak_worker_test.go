@@ -64,9 +64,9 @@ type issuedKey struct {
 	Key    struct{ ID int64 }
 }
 
-func (w *worker) issue(kind, path string, status int) (key issuedKey, ok bool) {
-	out := w.sendAdmin(kind, "POST", path, "", status)
-	return key, out.status == status && json.Unmarshal(out.body, &key) == nil && key.APIKey != ""
+func (w *worker) issue(kind, path string, status int) (issuedKey, bool) {
+	key, ok := decode[issuedKey](w.sendAdmin(kind, "POST", path, "", status), status)
+	return key, ok && key.APIKey != ""
 }
 
 // prepare creates a key and a folder.
@@ -76,13 +76,10 @@ func (w *worker) prepare(number int) bool {
 		return false
 	}
 	w.key = key.APIKey
-	out := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"worker %d %d"}`, number, w.random.Uint64()), 201)
-	var folder struct{ ID int64 }
-	if out.status != 201 || json.Unmarshal(out.body, &folder) != nil {
-		return false
-	}
+	body := fmt.Sprintf(`{"name":"worker %d %d"}`, number, w.random.Uint64())
+	folder, ok := decode[record](w.sendClient("create folder", "POST", "/symbol/folders", body, 201), 201)
 	w.folder = folder.ID
-	return true
+	return ok
 }
 
 func (w *worker) symbolsPath() string { return fmt.Sprint("/symbol/folders/", w.folder, "/symbols") }
@@ -91,7 +88,7 @@ func (w *worker) listFolders() { w.sendClient("list folders", "GET", "/symbol/fo
 
 func (w *worker) listSymbols() {
 	out := w.send("list symbols", "GET", w.symbolsPath(), "", []int{200, 304}, "x-api-key", w.key, "If-None-Match", w.tag)
-	if out.status == 200 && out.err == nil {
+	if out.has(200) {
 		w.tag = out.header.Get("ETag")
 		w.check(out.body)
 	}
@@ -146,8 +143,7 @@ func (w *worker) createSymbol() {
 	}
 	data := w.randomData()
 	out := w.sendClient("create symbol", "POST", w.symbolsPath(), `{"name":"n","type":"text/plain","data":"`+data+`"}`, 201)
-	var symbol struct{ ID int64 }
-	if out.status == 201 && out.err == nil && json.Unmarshal(out.body, &symbol) == nil {
+	if symbol, ok := decode[record](out, 201); ok {
 		if _, known := w.data[symbol.ID]; known {
 			w.t.Errorf("symbol id %d was assigned twice", symbol.ID)
 		}
@@ -164,7 +160,7 @@ func (w *worker) updateSymbol() {
 	data := w.randomData()
 	out := w.sendClient("update symbol", "PATCH", fmt.Sprint("/symbol/symbols/", id), `{"data":"`+data+`"}`, 200)
 	switch {
-	case out.status == 200 && out.err == nil:
+	case out.has(200):
 		w.data[id] = data
 	case out.ambiguous():
 		w.data[id] = ""
@@ -192,23 +188,24 @@ func (w *worker) download() {
 		w.t.Error(err)
 		return
 	}
-	out := w.sendClient("download", "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+source.Source+`"}`, 200)
-	if out.status == 200 && out.err == nil && !bytes.Equal(out.body, want) {
+	out := w.sendClient("download", "POST", "/viewer/exports/download", single(source.Source), 200)
+	if out.has(200) && !bytes.Equal(out.body, want) {
 		w.t.Errorf("%s: %d bytes, want %d", source.file, len(out.body), len(want))
 	}
 }
 
-func batchBody() string {
-	var items []string
+// sampleBatch is the body of a request for all samples.
+func sampleBatch() string {
+	var sources []string
 	for _, drawing := range sampleDrawings {
-		items = append(items, `{"sourceFileUrl":"`+drawing.Source+`"}`)
+		sources = append(sources, drawing.Source)
 	}
-	return `{"items":[` + strings.Join(items, ",") + `]}`
+	return batch(sources...)
 }
 
 func (w *worker) downloadBatch() {
-	out := w.sendClient("download batch", "POST", "/viewer/exports/download-batch", batchBody(), 200)
-	if out.status != 200 || out.err != nil {
+	out := w.sendClient("download batch", "POST", "/viewer/exports/download-batch", sampleBatch(), 200)
+	if !out.has(200) {
 		return
 	}
 	archive, err := zip.NewReader(bytes.NewReader(out.body), int64(len(out.body)))
@@ -220,12 +217,11 @@ func (w *worker) downloadBatch() {
 // downloadFetched downloads a file that the server fetches over HTTP.
 func (w *worker) downloadFetched() {
 	source := fmt.Sprint("https://soak.example/fetched/", w.random.IntN(3))
-	body := fmt.Sprintf(`{"sourceFileUrl":%q,"exportedUrl":%q}`, source, w.origin+"/plan.bin")
-	if w.sendClient("register", "POST", "/viewer/exports/register", body, 200, 201).ambiguous() {
+	if w.sendClient("register", "POST", "/viewer/exports/register", registration(source, w.origin+"/plan.bin"), 200, 201).ambiguous() {
 		return
 	}
-	out := w.sendClient("download fetched", "POST", "/viewer/exports/download", `{"sourceFileUrl":"`+source+`"}`, 200)
-	if out.status == 200 && out.err == nil && !bytes.Equal(out.body, soakFile) {
+	out := w.sendClient("download fetched", "POST", "/viewer/exports/download", single(source), 200)
+	if out.has(200) && !bytes.Equal(out.body, soakFile) {
 		w.t.Errorf("fetched file: got %d bytes, want %d", len(out.body), len(soakFile))
 	}
 }
@@ -233,26 +229,23 @@ func (w *worker) downloadFetched() {
 // useFolder creates, renames and deletes a folder with a copy of the worker's
 // symbols.
 func (w *worker) useFolder() {
-	out := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"copy %d"}`, w.random.Uint64()), 201)
-	var folder struct {
-		ID   int64
-		Name string
-	}
-	if out.status != 201 || out.err != nil || json.Unmarshal(out.body, &folder) != nil {
+	created := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"copy %d"}`, w.random.Uint64()), 201)
+	folder, ok := decode[record](created, 201)
+	if !ok {
 		return
 	}
 	path := fmt.Sprint("/symbol/folders/", folder.ID)
 	name := fmt.Sprint("renamed ", w.random.Uint64())
 	if w.sendClient("update folder", "PATCH", path, `{"name":"`+name+`"}`, 200).status == 200 {
 		out := w.sendClient("get folder", "GET", path, "", 200)
-		if out.status == 200 && out.err == nil && (json.Unmarshal(out.body, &folder) != nil || folder.Name != name) {
+		if got, ok := decode[struct{ Name string }](out, 200); out.has(200) && (!ok || got.Name != name) {
 			w.t.Errorf("folder: got %s, acknowledged name %q", out.body, name)
 		}
 	}
 	bundle := w.sendClient("export folder", "GET", fmt.Sprint("/symbol/folders/", w.folder, "/export"), "", 200)
-	if bundle.status == 200 && bundle.err == nil && len(w.ids) > 0 { // an empty bundle is rejected
+	if bundle.has(200) && len(w.ids) > 0 { // an empty bundle is rejected
 		out := w.send("import folder", "POST", path+"/import", string(bundle.body), []int{201}, "x-api-key", w.key, "Content-Type", "application/zip")
-		if out.status == 201 && out.err == nil {
+		if out.has(201) {
 			w.compareCopy(path)
 		}
 	}
@@ -266,7 +259,7 @@ func (w *worker) compareCopy(path string) {
 	var lists [2][]struct{ Data string }
 	for i, path := range []string{w.symbolsPath(), path + "/symbols"} {
 		out := w.sendClient("list symbols", "GET", path, "", 200)
-		if out.status != 200 || out.err != nil {
+		if !out.has(200) {
 			return
 		}
 		if err := json.Unmarshal(out.body, &lists[i]); err != nil {
@@ -281,12 +274,12 @@ func (w *worker) compareCopy(path string) {
 func (w *worker) getOpenAPI() { w.sendClient("openapi", "GET", "/openapi.json", "", 200) }
 
 func (w *worker) downloadURLs() {
-	w.sendClient("download urls", "POST", "/viewer/exports/download-batch?responseType=urls", batchBody(), 200)
+	w.sendClient("download urls", "POST", "/viewer/exports/download-batch?responseType=urls", sampleBatch(), 200)
 }
 
 func (w *worker) register() {
-	body := fmt.Sprintf(`{"sourceFileUrl":"https://soak.example/%d","exportedUrl":"https://files.example/%d"}`, w.random.IntN(100), w.random.Uint64())
-	w.sendClient("register", "POST", "/viewer/exports/register", body, 200, 201)
+	source, file := fmt.Sprint("https://soak.example/", w.random.IntN(100)), fmt.Sprint("https://files.example/", w.random.Uint64())
+	w.sendClient("register", "POST", "/viewer/exports/register", registration(source, file), 200, 201)
 }
 
 // disconnect sends a request and disconnects before the response.
@@ -348,7 +341,7 @@ func (w *worker) revoke() {
 func (w *worker) compare() {
 	for range 200 {
 		out := w.sendClient("compare", "GET", w.symbolsPath(), "", 200)
-		if out.status == 200 && out.err == nil {
+		if out.has(200) {
 			w.check(out.body)
 			return
 		}
