@@ -32,11 +32,17 @@ type fixture struct {
 	exchanges []exchange
 }
 
+// plan and unregistered are the JSON of sources, of which the fixture has the first.
+const (
+	plan         = `{"sourceFileUrl":"https://viewer.example/documents/17"}`
+	unregistered = `{"sourceFileUrl":"https://viewer.example/documents/99"}`
+)
+
 // newFixture starts a server. The opts modify the options of its handler.
 func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, doc: doc}
-	f.server = apitest.New(t, slices.Concat([]func(*httpapi.Options){f.addRecords, f.openRegistration}, opts)...)
+	f.server = apitest.New(t, slices.Insert(opts, 0, f.addRecords)...)
 	for _, name := range []string{"plan.pdf", "section.pdf"} {
 		f.server.AddFile(name, "%PDF-1.7 "+name)
 	}
@@ -47,7 +53,7 @@ func newFixture(t *testing.T, doc *document, opts ...func(*httpapi.Options)) *fi
 func (f *fixture) addRecords(options *httpapi.Options) {
 	f.t.Helper()
 	is, ctx := is.New(f.t), f.t.Context()
-	options.RevokeRoute = true
+	options.RevokeRoute, options.RegisterWith = true, httpapi.RegisterWithClientKey
 	for _, name := range []string{"Valves", "Pumps"} {
 		_, err := options.Symbols.CreateFolder(ctx, name)
 		is.NoErr(err)
@@ -96,7 +102,7 @@ func (f *fixture) prepare(op operation, body, contentType string) request {
 		r.header.Set("Content-Type", contentType)
 	}
 	if r.values["token"] != "" {
-		f.useLink(&r, `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
+		f.useLink(&r, `{"items":[`+plan+`]}`)
 	}
 	return r
 }
@@ -194,13 +200,14 @@ func archive(t *testing.T, content map[string]string) string {
 	return out.String()
 }
 
-// failingOpener accepts every URL and fails to open it.
+// failingOpener accepts every URL and fails to open it. Without an error it opens an
+// empty file.
 type failingOpener struct{ err error }
 
 func (failingOpener) Serves(*url.URL) bool { return true }
 func (failingOpener) Check(*url.URL) error { return nil }
 func (o failingOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	return nil, o.err
+	return &exports.File{Body: http.NoBody}, o.err
 }
 
 // operation returns the operation with the id.
@@ -212,6 +219,3 @@ func (d *document) operation(t *testing.T, id string) operation {
 	}
 	return d.operations[i]
 }
-
-// openRegistration lets the client key of the fixture register exports.
-func (*fixture) openRegistration(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithClientKey }

@@ -1,11 +1,8 @@
 package contract
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -32,18 +29,13 @@ var failures = []struct {
 	{
 		status: "400",
 		alter: func(r *request) {
-			for name := range r.values {
-				r.values[name] = "x"
-			}
+			withID("x")(r)
 			if len(r.values) == 0 {
 				r.body = "["
 			}
 		},
 	},
-	{
-		status: "401",
-		alter:  func(r *request) { r.setKey("") },
-	},
+	{status: "401", alter: func(r *request) { r.setKey("") }},
 	{
 		status: "403",
 		option: func(t *testing.T, o *httpapi.Options) {
@@ -54,17 +46,8 @@ var failures = []struct {
 	},
 	{
 		status: "404",
-		option: func(t *testing.T, o *httpapi.Options) {
-			var err error
-			if o.Exports, err = exports.NewService(memory.New().Exports(), nil); err != nil {
-				t.Fatal(err)
-			}
-		},
-		alter: func(r *request) {
-			for name := range r.values {
-				r.values[name] = "999"
-			}
-		},
+		option: func(t *testing.T, o *httpapi.Options) { o.Exports = newExports(t) },
+		alter:  withID("999"),
 	},
 	{
 		status: "413",
@@ -75,10 +58,7 @@ var failures = []struct {
 			}
 		},
 	},
-	{
-		status: "415",
-		alter:  func(r *request) { r.header.Set("Content-Type", "text/plain") },
-	},
+	{status: "415", alter: withHeader("Content-Type", "text/plain")},
 	{
 		status: "429",
 		option: func(_ *testing.T, o *httpapi.Options) {
@@ -94,16 +74,13 @@ var failures = []struct {
 			service, err := keys.NewService(struct{ keys.Store }{}, &keys.Options{ForeignKeys: true}) // panics in every method
 			is.New(t).NoErr(err)
 			o.Keys = service
-			if o.Symbols, err = symbols.NewService(panickingStore{}, nil); err != nil {
-				t.Fatal(err)
-			}
+			o.Symbols, err = symbols.NewService(panickingStore{}, nil)
+			is.New(t).NoErr(err)
 			o.Exports, err = exports.NewService(struct {
 				exports.Store
 				exports.LinkStore
 			}{}, &exports.Options{Openers: []exports.Opener{failingOpener{}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			is.New(t).NoErr(err)
 		},
 	},
 	{
@@ -202,49 +179,33 @@ func sendScenarios(t *testing.T, doc *document) (sent []exchange) {
 	return sent
 }
 
-// failingOrigin requests files of an origin server that fails.
-func failingOrigin(t *testing.T, doc *document, failure error) []exchange {
-	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{failingOpener{failure}}})
+// newExports returns a service of no exports.
+func newExports(t *testing.T, openers ...exports.Opener) *exports.Service {
+	t.Helper()
+	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: openers})
 	is.New(t).NoErr(err)
-	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
-	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
-	f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
-	f.call("createDownloadLink", `{"sourceFileUrl":"https://viewer.example/documents/17"}`)
-	f.call("createDownloadLink", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
-	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"}]}`)
-	f.call("downloadExportBatch", `{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`)
-	return append(f.exchanges, failingLink(t, doc, failure)...)
+	return service
 }
 
-// failingLink requests a link whose origin server fails once the link is made.
-func failingLink(t *testing.T, doc *document, failure error) []exchange {
-	opener := &laterFailingOpener{failingOpener: failingOpener{failure}}
-	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}})
-	is.New(t).NoErr(err)
+// failingOrigin requests files of an origin server that fails, at last once a link is made.
+func failingOrigin(t *testing.T, doc *document, failure error) []exchange {
+	opener := &failingOpener{failure}
+	service := newExports(t, opener)
 	f := newFixture(t, doc, func(o *httpapi.Options) { o.Exports = service })
-	const source = "https://viewer.example/documents/17"
-	f.call("registerExport", `{"sourceFileUrl":"`+source+`","exportedUrl":"https://files.example/out/plan.pdf"}`)
-	for _, body := range []string{`{"sourceFileUrl":"` + source + `"}`, `{"items":[{"sourceFileUrl":"` + source + `"}]}`} {
-		opener.fail = false
+	f.call("registerExport", `{"sourceFileUrl":"https://viewer.example/documents/17","exportedUrl":"https://files.example/out/plan.pdf"}`)
+	f.call("downloadExport", plan)
+	f.call("createDownloadLink", plan)
+	f.call("createDownloadLink", `{"items":[`+plan+`]}`)
+	f.call("downloadExportBatch", `{"items":[`+plan+`]}`)
+	f.call("downloadExportBatch", `{"items":[`+plan+`,`+unregistered+`]}`)
+	for _, body := range []string{plan, `{"items":[` + plan + `]}`} {
+		opener.err = nil
 		f.call("downloadLink", "", func(r *request) {
 			f.useLink(r, body)
-			opener.fail = true
+			opener.err = failure
 		})
 	}
 	return f.exchanges
-}
-
-// laterFailingOpener fails when fail is set.
-type laterFailingOpener struct {
-	failingOpener
-	fail bool
-}
-
-func (o *laterFailingOpener) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
-	if o.fail {
-		return o.failingOpener.Open(ctx, u)
-	}
-	return &exports.File{Body: io.NopCloser(strings.NewReader("")), Size: 0}, nil
 }
 
 // call calls an operation with a JSON body, if body is not empty.
@@ -279,7 +240,7 @@ func withID(id string) func(*request) {
 var scenarios = map[string]func(*fixture){
 	"changes are followed": func(f *fixture) {
 		f.call("streamChanges", "", withHeader("Last-Event-ID", "1.1"))
-		f.call("streamChanges", "", func(r *request) { r.query = "?lastEventId=1.1" })
+		f.call("streamChanges", "", withQuery("?lastEventId=1.1"))
 	},
 	"a key is created, used, updated and rotated": func(f *fixture) {
 		var issued struct{ APIKey string }
@@ -323,26 +284,22 @@ var scenarios = map[string]func(*fixture){
 		f.call("listKeys", "")
 	},
 	"URLs are requested": func(f *fixture) {
-		const known, unknown = `{"sourceFileUrl":"https://viewer.example/documents/17"}`, `{"sourceFileUrl":"https://viewer.example/documents/99"}`
 		for _, value := range []string{"?responseType=urls", "?responseType=", ""} {
-			f.call("downloadExport", known, withQuery(value))
-			f.call("downloadExportBatch", `{"items":[`+known+`]}`, withQuery(value))
-			f.call("downloadExportBatch", `{"items":[`+known+`,`+unknown+`]}`, withQuery(value))
-			f.call("downloadExportBatch", `{"items":[`+unknown+`]}`, withQuery(value))
+			f.call("downloadExport", plan, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+plan+`]}`, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+plan+`,`+unregistered+`]}`, withQuery(value))
+			f.call("downloadExportBatch", `{"items":[`+unregistered+`]}`, withQuery(value))
 		}
-		f.call("downloadExport", known, withQuery("?responseType=zip"))
+		f.call("downloadExport", plan, withQuery("?responseType=zip"))
 	},
 	"a change has several errors": func(f *fixture) {
-		for _, c := range []struct {
-			id, body string
-			status   int
-		}{
-			{"9", `{"name":""}`, 400},
-			{"9", `{"name":"Pumps"}`, 404},
-			{"1", `{"name":"Pumps"}`, 412},
-		} {
-			is.New(f.t).Equal(f.call("updateFolder", c.body, withID(c.id), withHeader("If-Match", `"other"`)).Status, c.status)
+		update := func(id, body string) int {
+			return f.call("updateFolder", body, withID(id), withHeader("If-Match", `"other"`)).Status
 		}
+		is := is.New(f.t)
+		is.Equal(update("9", `{"name":""}`), 400)
+		is.Equal(update("9", `{"name":"Pumps"}`), 404)
+		is.Equal(update("1", `{"name":"Pumps"}`), 412)
 	},
 	"an export is replaced": func(f *fixture) {
 		const source = `{"sourceFileUrl":"https://viewer.example/documents/20",`
@@ -351,10 +308,7 @@ var scenarios = map[string]func(*fixture){
 		f.call("downloadExport", `{"sourceFileUrl":"https://viewer.example/documents/20"}`)
 	},
 	"a link is downloaded": func(f *fixture) {
-		for _, body := range []string{
-			`{"sourceFileUrl":"https://viewer.example/documents/17"}`,
-			`{"items":[{"sourceFileUrl":"https://viewer.example/documents/17"},{"sourceFileUrl":"https://viewer.example/documents/99"}]}`,
-		} {
+		for _, body := range []string{plan, `{"items":[` + plan + `,` + unregistered + `]}`} {
 			var used request
 			tag := f.call("downloadLink", "", func(r *request) { f.useLink(r, body); used = *r }).GotHeader.Get("ETag")
 			use := func(r *request) { r.values = used.values }
@@ -402,7 +356,8 @@ var scenarios = map[string]func(*fixture){
 		f.call("importSymbols", body, zipped, withQuery("?dryRun=perhaps"))
 		f.call("importSymbols", "no archive", zipped)
 		f.call("importSymbols", archive(f.t, map[string]string{"Empty.svg": ""}), zipped)
-		f.call("importSymbols", archive(f.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped)
-		f.call("importSymbols", archive(f.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"}), zipped, withQuery("?dryRun=true"))
+		good := archive(f.t, map[string]string{"Good.svg": svg, "__MACOSX/._Good.svg": "x"})
+		f.call("importSymbols", good, zipped)
+		f.call("importSymbols", good, zipped, withQuery("?dryRun=true"))
 	},
 }
