@@ -169,6 +169,15 @@ func (b *tab) moveSelectedAndUndo(s *site, to symbols.Folder) {
 // focused is the expression of the name of the focused element.
 const focused = `e2e.name(document.activeElement)`
 
+// pressThrough presses keys, and waits until the element of a name has the focus, in turn.
+func (b *tab) pressThrough(steps [][2]string) {
+	b.t.Helper()
+	for _, step := range steps {
+		b.typeKeys(step[0])
+		equal(b, focused, step[1])
+	}
+}
+
 // waitFocus waits until the element of an expression has the focus and no closed
 // dialog is left, which would move the focus.
 func (b *tab) waitFocus(expression string) {

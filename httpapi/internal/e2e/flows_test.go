@@ -138,13 +138,10 @@ func TestKeys_RowsAreOneTabStop(t *testing.T) {
 	b.wait(`document.querySelectorAll("tbody tr").length === 3`)
 	equal(b, `document.querySelectorAll("tbody [tabindex='0']").length`, 3)
 	eval[bool](b, `(document.querySelector("tbody [tabindex='0']").focus(), true)`)
-	for _, step := range [][2]string{
+	b.pressThrough([][2]string{
 		{kb.Tab, "More for One"}, {kb.ArrowLeft, "Deactivate One"}, {kb.ArrowUp, "Deactivate Two"}, {kb.ArrowLeft, "Two"}, {kb.ArrowLeft, "Select Two"},
 		{kb.ArrowLeft, "Select Two"}, {kb.ArrowDown, "Select One"}, {kb.Tab, "More for One"}, {kb.Tab, "More for apitest"},
-	} {
-		b.typeKeys(step[0])
-		equal(b, focused, step[1])
-	}
+	})
 }
 
 func TestPage_ShortcutsAndSkipLink(t *testing.T) {
@@ -246,10 +243,7 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	b := openSymbols(s, "5 symbols")
 	equal(b, `document.querySelectorAll(".grid [tabindex='0']").length`, 1)
 	eval[bool](b, `(document.getElementById("symbol-1").focus(), true)`)
-	for _, step := range [][2]string{{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"}} {
-		b.typeKeys(step[0])
-		equal(b, focused, step[1])
-	}
+	b.pressThrough([][2]string{{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"}})
 	b.moveSelectedAndUndo(s, vents)
 	b.waitText("5 symbols")
 	s.is.Equal(len(s.symbolsIn(valves.ID)), 5)

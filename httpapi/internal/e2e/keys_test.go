@@ -162,7 +162,7 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 	b.wait(`document.activeElement.type === "radio"`)
 	b.typeKeys(kb.ArrowRight + kb.Enter) // submits the form
 	b.waitText("Key created")
-	b.wait(`e2e.name(document.activeElement) === "Copy key"`)
+	equal(b, focused, "Copy key")
 	is.New(t).True(s.keyNamed("By hand").ExpiresAt.After(time.Now().Add(29 * 24 * time.Hour)))
 	b.typeKeys(kb.Enter)
 	b.waitText("Copied.")
@@ -170,20 +170,15 @@ func TestKeys_CanBeManagedByKeyboard(t *testing.T) {
 	b.typeKeys(kb.Enter)
 	b.waitFocus(`document.getElementById("create-key")`)
 	moveTo(kb.Tab, "More for By hand")
-	b.typeKeys(kb.Enter)
-	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.typeKeys(kb.ArrowDown)
-	b.wait(`e2e.name(document.activeElement) === "Change expiry…"`)
-	b.typeKeys(kb.ArrowUp + kb.ArrowUp)
-	b.wait(`e2e.name(document.activeElement) === "Delete…"`)
-	b.typeKeys(kb.Escape)
-	b.wait(`e2e.name(document.activeElement) === "More for By hand" && !document.querySelector(".menu")`)
-	b.typeKeys(kb.Enter)
-	b.wait(`e2e.name(document.activeElement) === "Rename…"`)
-	b.typeKeys(kb.ArrowUp + kb.Enter)
-	b.wait(`e2e.name(document.activeElement) === "Cancel"`) // not the delete button
-	b.typeKeys(kb.Escape)
-	b.wait(`!document.querySelector("dialog") && e2e.name(document.activeElement) === "More for By hand"`)
+	b.pressThrough([][2]string{
+		{kb.Enter, "Rename…"}, {kb.ArrowDown, "Change expiry…"}, {kb.ArrowUp + kb.ArrowUp, "Delete…"}, {kb.Escape, "More for By hand"},
+	})
+	b.wait(`!document.querySelector(".menu")`)
+	b.pressThrough([][2]string{
+		{kb.Enter, "Rename…"}, {kb.ArrowUp + kb.Enter, "Cancel"}, // not the delete button
+		{kb.Escape, "More for By hand"},
+	})
+	b.wait(`!document.querySelector("dialog")`)
 }
 
 func TestKeys_RawKeyDialogWarnsBeforeClosing(t *testing.T) {

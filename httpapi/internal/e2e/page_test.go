@@ -22,84 +22,61 @@ import (
 // menu.
 func visitScreens(b *tab, visit func(name string)) {
 	b.t.Helper()
-	b.waitText("Admin key required")
-	visit("key form")
+	// open clicks to open a screen, and visits it once a condition is true.
+	open := func(name, condition string, clicks ...string) {
+		b.t.Helper()
+		b.click(clicks...)
+		b.wait(condition)
+		visit(name)
+	}
+	open("key form", `e2e.text().includes("Admin key required")`)
 	b.enterKey("Admin key", "wrong")
-	b.waitText("Key rejected")
-	visit("rejected key")
+	open("rejected key", `e2e.text().includes("Key rejected")`)
 	b.enterKey("Admin key", apitest.AdminKey)
-	b.waitText("Keys by status")
-	visit("overview")
+	open("overview", `e2e.text().includes("Keys by status")`)
 	b.click("Keys")
 	b.wait(`e2e.button("Create key")`)
 	b.clickNode(`e2e.field("Select apitest")`)
-	b.waitText("1 key selected")
-	visit("keys")
-	b.click("Scoped")
-	b.wait(`document.querySelector(".plot")`)
-	visit("key")
-	b.click("Acme")
-	b.waitText("Most used keys")
-	b.wait(`document.querySelector(".plot")`)
-	visit("owner")
+	open("keys", `e2e.text().includes("1 key selected")`)
+	open("key", `document.querySelector(".plot")`, "Scoped")
+	open("owner", `e2e.text().includes("Most used keys") && document.querySelector(".plot")`, "Acme")
 	b.click("All keys")
 	b.wait(`e2e.button("Create key")`)
-	b.click("Keyboard shortcuts")
-	visit("shortcuts")
-	b.click("Close", "More for apitest")
-	b.wait(`document.querySelector(".menu")`)
-	visit("menu")
-	b.click("Change expiry…", "Date")
-	visit("expiry")
-	b.click("Cancel", "More for apitest", "Rotate…")
-	visit("confirmation")
-	b.click("Rotate key")
-	b.wait(`e2e.button("Copy key")`)
-	visit("raw key")
-	b.click("Use it in this console", "Done", "Access admin client")
-	visit("access")
-	b.click("Close", "Symbols")
-	b.wait(`document.querySelectorAll(".preview img").length === 2`)
-	visit("symbols")
-	b.click("Gate valve")
-	b.wait(`document.querySelector("dialog dl")`) // before, the dialog still grows
-	visit("symbol")
-	b.click("Close", "Actions for Ball valve", "Delete…", "Delete symbol", "Folder actions", "Trash…")
-	b.wait(`e2e.button("Restore Ball valve")`)
-	visit("trash")
+	open("shortcuts", `document.querySelector("dialog")`, "Keyboard shortcuts")
+	open("menu", `document.querySelector(".menu")`, "Close", "More for apitest")
+	open("expiry", `document.querySelector("dialog")`, "Change expiry…", "Date")
+	open("confirmation", `e2e.button("Rotate key")`, "Cancel", "More for apitest", "Rotate…")
+	open("raw key", `e2e.button("Copy key")`, "Rotate key")
+	open("access", `document.querySelector("dialog")`, "Use it in this console", "Done", "Access admin client")
+	open("symbols", `document.querySelectorAll(".preview img").length === 2`, "Close", "Symbols")
+	open("symbol", `document.querySelector("dialog dl")`, "Gate valve") // before, the dialog still grows
+	b.click("Close", "Actions for Ball valve", "Delete…", "Delete symbol")
+	open("trash", `e2e.button("Restore Ball valve")`, "Folder actions", "Trash…")
 	b.click("Restore Ball valve")
 	b.waitText("Ball valve restored.")
 	b.click("Close")
 	b.fill("Filter by name or type", "no such thing")
-	b.waitText("No symbol matches")
-	visit("no match")
+	open("no match", `e2e.text().includes("No symbol matches")`)
 	b.click("Exports")
 	b.fill("Sources", strings.Join([]string{sourceURL("plan"), sourceURL("nope")}, "\n"))
-	b.click("Download 2 files as a zip")
-	b.waitText("1 file skipped")
-	visit("exports")
+	open("exports", `e2e.text().includes("1 file skipped")`, "Download 2 files as a zip")
 	b.fill("Sources", sourceURL("nope"))
-	b.click("Download")
-	b.waitText("No export is registered")
-	visit("failure")
+	open("failure", `e2e.text().includes("No export is registered")`, "Download")
 	b.click("API")
 	b.wait(`document.querySelector(".operation")`)
 	b.clickNode(`[...document.querySelectorAll(".operation summary")].find((one) => one.innerText.includes("POST"))`)
-	b.waitText("With curl")
-	visit("reference")
+	open("reference", `e2e.text().includes("With curl")`)
 }
 
 // populatedSite returns a site with records for every screen.
 func populatedSite(t *testing.T) *site {
 	t.Helper()
-	s := newSite(t)
-	s.listen(s.withDocument(s.handler()))
+	s := startDocumentSite(t)
 	valves := s.folder("Valves", "Gate valve", "Ball valve")
 	s.symbol(valves.ID, "A note", "text/plain", strings.Repeat("not a picture ", 20))
 	s.folder("Vents")
 	s.RegisterExport(t, sourceURL("plan"), "plan.pdf", "the plan")
-	scopes, err := keys.NewScopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite, strings.Repeat("s", 64))
-	s.is.NoErr(err)
+	scopes := s.scopes(httpapi.ScopeExportsRead, httpapi.ScopeExportsRegister, httpapi.ScopeSymbolsRead, httpapi.ScopeSymbolsWrite, strings.Repeat("s", 64))
 	s.createKey("Scoped", keys.Fields{Owner: new("Acme"), Scopes: &scopes})
 	return s
 }
@@ -247,6 +224,16 @@ func TestPage_SupportsForcedColors(t *testing.T) {
 // TestPage_WorksBelowAnyPrefix opens the console without the trailing slash.
 func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 	t.Parallel()
+	// choose serves paths for which isPage is true with page.
+	choose := func(page, api http.Handler, isPage func(path string) bool) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isPage(r.URL.Path) {
+				page.ServeHTTP(w, r)
+			} else {
+				api.ServeHTTP(w, r)
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		mount func(s *site) http.Handler
 		start string
@@ -259,24 +246,11 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 			return mux
 		}, "x/y/console", "x/y/console/#/keys"},
 		"special characters, without a mux": {func(s *site) http.Handler {
-			api, page := http.StripPrefix("/v1:a", s.api()), http.StripPrefix("/o dd:ä&%", s.console("../v1:a"))
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasPrefix(r.URL.Path, "/v1:a/") {
-					api.ServeHTTP(w, r)
-					return
-				}
-				page.ServeHTTP(w, r)
-			})
+			page, api := http.StripPrefix("/o dd:ä&%", s.console("../v1:a")), http.StripPrefix("/v1:a", s.api())
+			return choose(page, api, func(path string) bool { return !strings.HasPrefix(path, "/v1:a/") })
 		}, "o%20dd:%C3%A4&%25", "o%20dd:%C3%A4&%25/#/keys"},
 		"API at the root": {func(s *site) http.Handler {
-			api, page := s.api(), s.console("./")
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if name := strings.TrimPrefix(r.URL.Path, "/"); name == "" || slices.Contains(console.Files(), name) {
-					page.ServeHTTP(w, r)
-					return
-				}
-				api.ServeHTTP(w, r)
-			})
+			return choose(s.console("./"), s.api(), func(path string) bool { return path == "/" || slices.Contains(console.Files(), path[1:]) })
 		}, "", "#/keys"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -54,21 +52,15 @@ const document = `{
 	}
 }`
 
-// withDocument replaces the OpenAPI document of next.
-func (s *site) withDocument(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/openapi.json" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, document)
-	})
+// startDocumentSite returns a site that replaces the OpenAPI document of its API.
+func startDocumentSite(t *testing.T) *site {
+	s := startSite(t)
+	s.failure.Store(&failure{part: "/api/openapi.json", status: 200, body: document})
+	return s
 }
 
 func TestReference_ShowsOperations(t *testing.T) {
-	s := newSite(t)
-	s.listen(s.withDocument(s.handler()))
+	s := startDocumentSite(t)
 	b := openTab(t, s.url+"#/api")
 	b.waitText("Create a client key", s.url+"api/")
 	b.click("About this API")
