@@ -17,15 +17,17 @@ import (
 	"example.com/canvasback/keys"
 )
 
-// readResponse returns the status and the body of a response.
-func readResponse(t *testing.T, response *http.Response, err error) string {
-	t.Helper()
-	is := is.New(t)
-	is.NoErr(err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	is.NoErr(err)
-	return fmt.Sprint(response.StatusCode, " ", string(body))
+// read returns the status and the body of a response: read(send())(t).
+func read(response *http.Response, err error) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		is := is.New(t)
+		is.NoErr(err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		is.NoErr(err)
+		return fmt.Sprint(response.StatusCode, " ", string(body))
+	}
 }
 
 func TestServer_ServesTheAPI(t *testing.T) {
@@ -34,17 +36,14 @@ func TestServer_ServesTheAPI(t *testing.T) {
 	s := apitest.New(t, func(options *httpapi.Options) { options.Prefix = "/api" })
 	is.True(strings.HasSuffix(s.URL, "/api"))
 
-	response, err := s.Client().Get(s.URL + "/symbol/folders")
-	is.Equal(readResponse(t, response, err), "200 []")
-	response, err = http.Get(s.URL + "/symbol/folders")
-	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
-	response, err = s.Admin().Get(s.URL + "/admin/api-keys")
-	is.True(strings.Contains(readResponse(t, response, err), `"name":"apitest"`))
+	is.Equal(read(s.Client().Get(s.URL+"/symbol/folders"))(t), "200 []")
+	is.True(strings.HasPrefix(read(http.Get(s.URL+"/symbol/folders"))(t), "401 "))
+	is.True(strings.Contains(read(s.Admin().Get(s.URL+"/admin/api-keys"))(t), `"name":"apitest"`))
 
 	s.RegisterExport(t, "https://drawings.example/1", "drawing one.pdf", "%PDF")
-	response, err = s.Client().Post(s.URL+"/viewer/exports/download", "application/json",
+	response, err := s.Client().Post(s.URL+"/viewer/exports/download", "application/json",
 		strings.NewReader(`{"sourceFileUrl":"https://drawings.example/1"}`))
-	is.Equal(readResponse(t, response, err), "200 %PDF")
+	is.Equal(read(response, err)(t), "200 %PDF")
 	is.Equal(response.Header.Get("Content-Disposition"), `attachment; filename="drawing one.pdf"`)
 
 	_, _, err = s.Exports.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: s.AddFile("2024/plan 1.pdf", "%PDF")})
@@ -95,10 +94,8 @@ func TestServer_ClientsSendKeysOnlyToTheirServer(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s, other := apitest.New(t), apitest.New(t)
-	response, err := s.Client().Get(other.URL + "/symbol/folders")
-	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
-	response, err = s.Admin().Get(other.URL + "/admin/api-keys")
-	is.True(strings.HasPrefix(readResponse(t, response, err), "401 "))
+	is.True(strings.HasPrefix(read(s.Client().Get(other.URL+"/symbol/folders"))(t), "401 "))
+	is.True(strings.HasPrefix(read(s.Admin().Get(other.URL+"/admin/api-keys"))(t), "401 "))
 }
 
 func TestServer_Token(t *testing.T) {

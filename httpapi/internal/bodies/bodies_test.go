@@ -59,12 +59,19 @@ func (m *memoryOf) New() Memory { return &memoryOf{used: m.used, limit: m.limit}
 // free returns memory without end.
 func free() Memory { return &memoryOf{used: new(int64), limit: 1 << 40} }
 
+// get returns a body whose memory is counted in m.
+func get(t *testing.T, l *Library, key Key, m Memory) *Body {
+	t.Helper()
+	body, err := l.Get(t.Context(), key, nil, m)
+	is.New(t).NoErr(err)
+	return body
+}
+
 // read returns the text of a body.
 func read(t *testing.T, l *Library, key Key) (string, *Body) {
 	t.Helper()
 	is := is.New(t)
-	body, err := l.Get(t.Context(), key, nil, free())
-	is.NoErr(err)
+	body := get(t, l, key, free())
 	defer body.Release()
 	var out bytes.Buffer
 	size := body.Size()
@@ -108,7 +115,6 @@ func TestLibrary_PartsAreJoined(t *testing.T) {
 				is.Equal(got, want)
 				is.Equal(body.Gzip, compress)
 				is.True(body.Settled)
-
 			}
 		}
 		l.maxRead = 20_000
@@ -136,8 +142,7 @@ func TestLibrary_CachesLongLists(t *testing.T) {
 		is.Equal(again, first)
 
 		held = 0 // while it is written, all that was read is counted
-		body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Gzip: compress, Fields: AllFields | sizeField}, nil, memory.New())
-		is.NoErr(err)
+		body = get(t, l, Key{Kind: Contents, ID: 1, Gzip: compress, Fields: AllFields | sizeField}, memory.New())
 		started := held
 		is.NoErr(body.Write(t.Context(), writerFunc(func(p []byte) { is.True(held >= min(started, maxUncounted)) })))
 		body.Release()
@@ -155,8 +160,7 @@ func TestLibrary_CachesLongLists(t *testing.T) {
 			name += "."
 			_, err := l.service.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
 			is.NoErr(err)
-			body, err := l.Get(t.Context(), key, nil, memory.New())
-			is.NoErr(err)
+			body := get(t, l, key, memory.New())
 			is.True(!body.Settled)
 			disturb(body)
 			is.NoErr(body.Write(t.Context(), io.Discard))
@@ -167,8 +171,7 @@ func TestLibrary_CachesLongLists(t *testing.T) {
 
 		_, _ = read(t, l, key)
 		memory.limit = 60_000 // enough for the start, but not for all
-		body, err = l.Get(t.Context(), key, nil, memory.New())
-		is.NoErr(err)
+		body = get(t, l, key, memory.New())
 		is.Equal(body.Settled, compress) // the compressed list is small
 		body.Release()
 	}
@@ -185,25 +188,21 @@ func TestLibrary_CountsContentOnce(t *testing.T) {
 	l := newLibrary(t, 64<<20, 50, 4000)
 	held := int64(0)
 	memory := &memoryOf{used: &held, limit: 1 << 40}
-	first, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
-	is.NoErr(err)
+	first := get(t, l, Key{Kind: Contents, ID: 1}, memory.New())
 	once := held
 	is.True(once > 150_000)
 	is.Equal(once, first.content.cost())
-	second, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
-	is.NoErr(err)
+	second := get(t, l, Key{Kind: Contents, ID: 1}, memory.New())
 	is.Equal(held, once)
 	first.Release()
 	is.Equal(held, once)
 	second.Release()
 	is.Equal(held, int64(0))
-	cached, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
-	is.NoErr(err)
+	cached := get(t, l, Key{Kind: Contents, ID: 1}, memory.New())
 	is.Equal(held, once)
 	cached.Release()
 	is.Equal(held, int64(0))
-	small, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, nil, memory.New())
-	is.NoErr(err)
+	small := get(t, l, Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 3}}, memory.New())
 	is.Equal(held, int64(0))
 	small.Release()
 }
@@ -216,8 +215,7 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 	l := newLibrary(t, -1, 50, 4000)
 	held := int64(0)
 	memory := &memoryOf{used: &held, limit: 70_000}
-	body, err := l.Get(t.Context(), Key{Kind: Contents, ID: 1}, nil, memory.New())
-	is.NoErr(err)
+	body := get(t, l, Key{Kind: Contents, ID: 1}, memory.New())
 	is.True(!body.Settled)
 	is.True(held <= 70_000)
 	var out bytes.Buffer
@@ -229,8 +227,7 @@ func TestLibrary_StreamsWithoutMemory(t *testing.T) {
 
 	key := Key{Kind: Contents, ID: 1, Range: symbols.Range{Limit: 40}}
 	l = newLibrary(t, 64<<20, 50, 4000)
-	page, err := l.Get(t.Context(), key, nil, memory.New())
-	is.NoErr(err)
+	page := get(t, l, key, memory.New())
 	is.True(!page.Settled) // it ends early
 	is.True(page.Next > 5 && page.Next < 40)
 	page.Release()
@@ -247,8 +244,7 @@ func TestLibrary_WaitsForMemory(t *testing.T) {
 	for _, kind := range []Kind{Contents, Symbol} {
 		held := int64(0)
 		m := &memoryOf{used: &held}
-		body, err := l.Get(t.Context(), Key{Kind: kind, ID: 1}, nil, &grownMemory{m})
-		is.NoErr(err)
+		body := get(t, l, Key{Kind: kind, ID: 1}, &grownMemory{m})
 		is.True(held >= 200_000)
 		body.Release()
 		is.Equal(held, int64(0))
