@@ -14,59 +14,47 @@ import (
 func TestRun_RejectsConfig(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	for _, c := range []struct{ name, value string }{
-		{"ADDR", "8080"},
-		{"ADMIN_API_KEY", "$2a$10$Zg7"},
-		{"BASE_PATH", "/a?b"},
-		{"CLIENT_IP_HEADER", "X-Real-IP, X-Forwarded-For"},
-		{"CORS_ORIGINS", "viewer.example"},
-		{"DATABASE_URL", "mysql://x"},
-		{"DATABASE_URL", "postgres://x:y"},
-		{"DATABASE_URL", "canvasback.db"},
-		{"DATABASE_URL", "sqlite:"},
-		{"DATABASE_URL", "sqlite: "},
-		{"DATABASE_URL", "sqlite://canvas.db"},
-		{"DATABASE_URL", "host=db.example dbname=canvas password=secret"},
-		{"DATABASE_URL", "postgres://canvas:p@ss@db.example/canvas"},
-		{"DATABASE_URL", "sqlite::memory:"},
-		{"DEMO", "perhaps"},
-		{"EXPORT_ALLOWED_HOSTS", "http://x"},
-		{"EXPORT_DIR", "/does/not/exist"},
-		{"EXPORT_RESOLVE_TOKEN", "secret"},
-		{"EXPORT_S3_ENDPOINT", "https://s3.example"},
-		{"EXPORT_S3_REGION", "eu-central-1"},
-		{"EXPORT_S3_URL_LIFETIME", "900"},
-		{"EXPORT_S3_URL_LIFETIME", "169h"},
-		{"LINK_LIFETIME", "1"},
-		{"LINK_LIFETIME", "-1h"},
-		{"LOG_FORMAT", "xml"},
-		{"LOG_LEVEL", "loud"},
-		{"METRICS_ADDR", "9090"},
-		{"ADMIN_API_KEY", "$2a$10$not a bcrypt hash"},
-		{"PORT", "0"},
-		{"PORT", "65536"},
-		{"PORT", "http"},
-		{"PROTECT_ROUTES", "maybe"},
-		{"PUBLIC_URL", "canvas.example"},
-		{"PUBLIC_URL", "https://user@canvas.example"},
-		{"PUBLIC_URL", "https://canvas.example?x"},
-		{"REGISTER_WITH", "everyone"},
-		{"SHUTDOWN_TIMEOUT", "30"},
-		{"TENANTS", "key"},
-		{"TLS_CACHE_DIR", "certificates"},
-		{"TLS_DIRECTORY_URL", "https://acme.example/directory"},
-		{"TLS_HOSTS", "localhost"},
-		{"TLS_HOSTS", "192.0.2.1"},
-		{"TLS_HTTP_ADDR", ":80"},
-		{"TRUSTED_PROXIES", "10.0.0.0/33"},
-		{"TRUSTED_PROXIES", "127.0.0.1, 0.0.0.0/0"},
-		{"TRUSTED_PROXIES", "2000::/3"},
+	for name, values := range map[string][]string{
+		"ADDR":             {"8080"},
+		"ADMIN_API_KEY":    {"$2a$10$Zg7", "$2a$10$not a bcrypt hash"},
+		"BASE_PATH":        {"/a?b"},
+		"CLIENT_IP_HEADER": {"X-Real-IP, X-Forwarded-For"},
+		"CORS_ORIGINS":     {"viewer.example"},
+		"DATABASE_URL": {
+			"mysql://x", "postgres://x:y", "canvasback.db", "sqlite:", "sqlite: ", "sqlite://canvas.db",
+			"host=db.example dbname=canvas password=secret", "postgres://canvas:p@ss@db.example/canvas",
+			"sqlite::memory:",
+		},
+		"DEMO":                   {"perhaps"},
+		"EXPORT_ALLOWED_HOSTS":   {"http://x"},
+		"EXPORT_DIR":             {"/does/not/exist"},
+		"EXPORT_RESOLVE_TOKEN":   {"secret"},
+		"EXPORT_S3_ENDPOINT":     {"https://s3.example"},
+		"EXPORT_S3_REGION":       {"eu-central-1"},
+		"EXPORT_S3_URL_LIFETIME": {"900", "169h"},
+		"LINK_LIFETIME":          {"1", "-1h"},
+		"LOG_FORMAT":             {"xml"},
+		"LOG_LEVEL":              {"loud"},
+		"METRICS_ADDR":           {"9090"},
+		"PORT":                   {"0", "65536", "http"},
+		"PROTECT_ROUTES":         {"maybe"},
+		"PUBLIC_URL":             {"canvas.example", "https://user@canvas.example", "https://canvas.example?x"},
+		"REGISTER_WITH":          {"everyone"},
+		"SHUTDOWN_TIMEOUT":       {"30"},
+		"TENANTS":                {"key"},
+		"TLS_CACHE_DIR":          {"certificates"},
+		"TLS_DIRECTORY_URL":      {"https://acme.example/directory"},
+		"TLS_HOSTS":              {"localhost", "192.0.2.1"},
+		"TLS_HTTP_ADDR":          {":80"},
+		"TRUSTED_PROXIES":        {"10.0.0.0/33", "127.0.0.1, 0.0.0.0/0", "2000::/3"},
 	} {
-		t.Log(c.name, c.value)
-		err := runError(t, map[string]string{c.name: c.value})
-		is.True(err != nil && strings.HasPrefix(err.Error(), c.name+": "))            // one fault names one variable
-		is.True(c.name != "ADMIN_API_KEY" || !strings.Contains(err.Error(), c.value)) // the key is not shown
-		is.True(strings.Contains(new(config).variables().Usage(), c.name))
+		for _, value := range values {
+			t.Log(name, value)
+			err := runError(t, map[string]string{name: value})
+			is.True(err != nil && strings.HasPrefix(err.Error(), name+": "))          // one fault names one variable
+			is.True(name != "ADMIN_API_KEY" || !strings.Contains(err.Error(), value)) // the key is not shown
+			is.True(strings.Contains(new(config).variables().Usage(), name))
+		}
 	}
 }
 
