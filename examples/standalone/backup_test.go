@@ -141,10 +141,11 @@ func TestReplicas_ShareSamplesAndFiles(t *testing.T) {
 	is.True(strings.Contains(replicas[0].log.String(), "ADMIN_API_KEY is not set"))
 	is.True(strings.Contains(replicas[2].banner, "API="+publicURL+"/api\n"))
 	replicas[0].register("plan", "http://files.internal/plan.pdf")
+	plan := single("plan")
 	for i, s := range replicas {
 		s.sendText(200, "POST", "/viewer/exports/download", single("https://viewer.example/drawings/datasheet"))
-		is.Equal(s.sendText(200, "POST", "/viewer/exports/download", single("plan")), "plan")
-		url, _ := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single("plan"))["exportedUrl"].(string)
+		is.Equal(s.sendText(200, "POST", "/viewer/exports/download", plan), "plan")
+		url, _ := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", plan)["exportedUrl"].(string)
 		api := s.url
 		if i == 2 {
 			api = publicURL + "/api"

@@ -164,7 +164,8 @@ func TestRun_ErrorsHaveNoCredentials(t *testing.T) {
 		"postgres://SECRET:SECRET@127.0.0.1:1/SECRET?application_name=SECRET",
 	} {
 		for _, err := range []error{
-			runError(t, map[string]string{"DATABASE_URL": databaseURL}), database.BackUp(t.Context(), databaseURL, "backup.db"),
+			runError(t, map[string]string{"DATABASE_URL": databaseURL}),
+			database.BackUp(t.Context(), databaseURL, "backup.db"),
 		} {
 			t.Log(databaseURL, err)
 			is.True(err != nil && !strings.Contains(err.Error(), "SECRET"))

@@ -146,7 +146,9 @@ var (
 // database memory:.
 func startServer(t *testing.T, env map[string]string) *server {
 	t.Helper()
-	variables := map[string]string{"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "LOG_LEVEL": "debug", "REGISTER_WITH": "client"}
+	variables := map[string]string{
+		"ADDR": "127.0.0.1:0", "DATABASE_URL": "memory:", "LOG_LEVEL": "debug", "REGISTER_WITH": "client",
+	}
 	maps.Copy(variables, env)
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := new(syncBuffer), new(syncBuffer)

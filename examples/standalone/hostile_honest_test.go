@@ -93,7 +93,8 @@ func (c *honestClient) downloadSmall()  { c.download("small", c.random.IntN(smal
 func (c *honestClient) downloadMedium() { c.download("medium", c.random.IntN(mediumFiles)) }
 
 func (c *honestClient) download(directory string, number int) {
-	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", single(drawingSource(directory, number)), 200)
+	body := single(drawingSource(directory, number))
+	out := c.sendClient(c.phase+" download "+directory, "POST", "/viewer/exports/download", body, 200)
 	if size := drawingSizes[directory]; out.status == 200 && int64(len(out.body)) != size {
 		c.t.Errorf("download: got %d bytes, want %d", len(out.body), size)
 	}

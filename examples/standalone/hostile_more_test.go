@@ -98,9 +98,9 @@ func (c *hostileClient) stallLink(conn *net.TCPConn) (string, bool) {
 // makeLinks makes links as fast as it can, up to manyLinks of all connections.
 func (c *hostileClient) makeLinks(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
+	body := single(drawingSource("small", 0))
 	for c.links.Add(1) <= manyLinks {
-		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/links", single(drawingSource("small", 0)), "X-Api-Key", c.key)
-		if status != 201 {
+		if status, _ := c.exchange(conn, in, "POST", "/viewer/exports/links", body, "X-Api-Key", c.key); status != 201 {
 			return result(status), false
 		}
 	}
@@ -145,8 +145,9 @@ func (c *hostileClient) wrongKeys(conn *net.TCPConn) (string, bool) {
 // noWaiting sends downloads on a kept connection, whatever Retry-After says.
 func (c *hostileClient) noWaiting(conn *net.TCPConn) (string, bool) {
 	in := bufio.NewReader(conn)
+	body := single(drawingSource("small", 0))
 	for {
-		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/download", single(drawingSource("small", 0)), "X-Api-Key", c.key)
+		status, _ := c.exchange(conn, in, "POST", "/viewer/exports/download", body, "X-Api-Key", c.key)
 		if status != 200 {
 			c.results.add("f no waiting, kept", result(status), 0)
 		}

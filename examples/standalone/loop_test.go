@@ -23,7 +23,9 @@ func TestServer_BoundsLoops(t *testing.T) {
 	is.NoErr(os.WriteFile(plan, []byte("first"), 0o600))
 	modified := time.Now().Add(-time.Hour)
 	is.NoErr(os.Chtimes(plan, modified, modified))
-	s := startServer(t, map[string]string{"PROTECT_ROUTES": "false", "EXPORT_DIR": dir, "EXPORT_ALLOWED_HOSTS": "127.0.0.1, localhost"})
+	s := startServer(t, map[string]string{
+		"PROTECT_ROUTES": "false", "EXPORT_DIR": dir, "EXPORT_ALLOWED_HOSTS": "127.0.0.1, localhost",
+	})
 	register := func(source, exported string) {
 		t.Helper()
 		status, body := s.send("POST", "/viewer/exports/register", registration(source, exported))

@@ -57,8 +57,10 @@ func TestServer_DownloadsFromObjectStore(t *testing.T) {
 	})
 	for _, exported := range []string{"s3://plans/public/a%20b.pdf", store + "/plans/public/a%20b.pdf"} {
 		s.register(exported, exported)
-		is.Equal(s.sendText(200, "POST", "/viewer/exports/download", single(exported)), "content of /plans/public/a b.pdf")
-		public := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single(exported))["exportedUrl"].(string)
+		content := s.sendText(200, "POST", "/viewer/exports/download", single(exported))
+		is.Equal(content, "content of /plans/public/a b.pdf")
+		out := s.sendJSON(200, "POST", "/viewer/exports/download?responseType=urls", single(exported))
+		public := out["exportedUrl"].(string)
 		is.True(strings.HasPrefix(public, store+"/plans/public/a%20b.pdf?"))
 		is.True(strings.Contains(public, "X-Amz-Expires=300"))
 		is.True(strings.Contains(public, "%2Feu-central-1%2Fs3%2F"))

@@ -135,7 +135,8 @@ func (l *leakTest) sendExports(raw string) {
 		source := "https://user:" + userSecret + "@viewer.example/" + kind + "?s=" + querySecret
 		l.register(source, l.origin+"/"+kind+"?s="+querySecret, "x-api-key", raw)
 		for path, body := range map[string]string{"download": single(source), "download-batch": batch(source)} {
-			request := must(http.NewRequestWithContext(l.t.Context(), "POST", l.url+"/viewer/exports/"+path, strings.NewReader(body)))(l.t)
+			url := l.url + "/viewer/exports/" + path
+			request := must(http.NewRequestWithContext(l.t.Context(), "POST", url, strings.NewReader(body)))(l.t)
 			request.Header.Set("x-api-key", raw)
 			if response, err := http.DefaultTransport.RoundTrip(request); err == nil {
 				response.Body.Close()

@@ -217,7 +217,8 @@ func (w *worker) downloadBatch() {
 // downloadFetched downloads a file that the server fetches over HTTP.
 func (w *worker) downloadFetched() {
 	source := fmt.Sprint("https://soak.example/fetched/", w.random.IntN(3))
-	if w.sendClient("register", "POST", "/viewer/exports/register", registration(source, w.origin+"/plan.bin"), 200, 201).ambiguous() {
+	body := registration(source, w.origin+"/plan.bin")
+	if w.sendClient("register", "POST", "/viewer/exports/register", body, 200, 201).ambiguous() {
 		return
 	}
 	out := w.sendClient("download fetched", "POST", "/viewer/exports/download", single(source), 200)
@@ -229,8 +230,8 @@ func (w *worker) downloadFetched() {
 // useFolder creates, renames and deletes a folder with a copy of the worker's
 // symbols.
 func (w *worker) useFolder() {
-	created := w.sendClient("create folder", "POST", "/symbol/folders", fmt.Sprintf(`{"name":"copy %d"}`, w.random.Uint64()), 201)
-	folder, ok := decode[record](created, 201)
+	body := fmt.Sprintf(`{"name":"copy %d"}`, w.random.Uint64())
+	folder, ok := decode[record](w.sendClient("create folder", "POST", "/symbol/folders", body, 201), 201)
 	if !ok {
 		return
 	}
@@ -278,8 +279,9 @@ func (w *worker) downloadURLs() {
 }
 
 func (w *worker) register() {
-	source, file := fmt.Sprint("https://soak.example/", w.random.IntN(100)), fmt.Sprint("https://files.example/", w.random.Uint64())
-	w.sendClient("register", "POST", "/viewer/exports/register", registration(source, file), 200, 201)
+	source := fmt.Sprint("https://soak.example/", w.random.IntN(100))
+	body := registration(source, fmt.Sprint("https://files.example/", w.random.Uint64()))
+	w.sendClient("register", "POST", "/viewer/exports/register", body, 200, 201)
 }
 
 // disconnect sends a request and disconnects before the response.

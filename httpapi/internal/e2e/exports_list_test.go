@@ -202,7 +202,8 @@ func TestExportList_ChangesKeepTheTenant(t *testing.T) {
 // changesKeepTheTenant changes an export of a tenant with the credentials that enter enters.
 func changesKeepTheTenant(t *testing.T, configure func(*httpapi.Options), enter func(b *tab, keyOfBeta string)) {
 	s := startSite(t, configure, func(o *httpapi.Options) { o.Tenant, o.RegisterWith = httpapi.TenantOfOwner, httpapi.RegisterWithScope })
-	beta := s.createKey("key of beta", keys.Fields{Owner: new("beta"), Scopes: new(s.scopes(httpapi.ScopeExportsRegister))})
+	scopes := s.scopes(httpapi.ScopeExportsRegister)
+	beta := s.createKey("key of beta", keys.Fields{Owner: new("beta"), Scopes: &scopes})
 	s.createKey("key of acme", keys.Fields{Owner: new("acme")})
 	acme := s.Exports.Tenant("acme")
 	_, _, err := acme.Register(t.Context(), exports.Registration{SourceURL: "plan", ExportedURL: apitest.FilesURL + "plan.pdf", FileName: new("a.pdf")})

@@ -312,7 +312,8 @@ func TestExports_APIOfOtherOrigin(t *testing.T) {
 	s := newSite(t)
 	s.failOnce("/exports/links/")
 	var api http.Handler
-	apiServer := httptest.NewServer(s.failing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) })))
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) })
+	apiServer := httptest.NewServer(s.failing(handler))
 	t.Cleanup(apiServer.Close)
 	s.listen(s.console(apiServer.URL))
 	s.Options.AllowedOrigins = []string{strings.TrimSuffix(s.url, "/")}

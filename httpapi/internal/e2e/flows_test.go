@@ -243,7 +243,9 @@ func TestSymbols_AreSelectedMovedAndViewed(t *testing.T) {
 	b := openSymbols(s, "5 symbols")
 	equal(b, `document.querySelectorAll(".grid [tabindex='0']").length`, 1)
 	eval[bool](b, `(document.getElementById("symbol-1").focus(), true)`)
-	b.pressThrough([][2]string{{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"}})
+	b.pressThrough([][2]string{
+		{kb.ArrowRight, "B"}, {" ", "B"}, {kb.End, "E"}, {kb.ArrowLeft, "D"}, {" ", "D"}, {kb.Home, "A"},
+	})
 	b.moveSelectedAndUndo(s, vents)
 	b.waitText("5 symbols")
 	s.is.Equal(len(s.symbolsIn(valves.ID)), 5)

@@ -241,11 +241,12 @@ func TestLate_PageOfExports(t *testing.T) {
 // TestLate_PageLeft opens another page before the first one of its kind is read.
 func TestLate_PageLeft(t *testing.T) {
 	t.Parallel()
+	ofAcme := func(r *http.Request) bool { return r.FormValue("owner") == "acme" }
 	for name, c := range map[string]struct {
 		late                func(*http.Request) bool
 		first, other, shows string // of the other
 	}{
-		"of an owner": {func(r *http.Request) bool { return r.FormValue("owner") == "acme" }, "#/owner/acme", "#/owner/beta", "1 key, 1 active"},
+		"of an owner": {ofAcme, "#/owner/acme", "#/owner/beta", "1 key, 1 active"},
 		"of a key":    {readsOf("/admin/api-keys/1"), "#/key/1", "#/key/2", "ID 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

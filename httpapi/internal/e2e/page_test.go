@@ -250,7 +250,9 @@ func TestPage_WorksBelowAnyPrefix(t *testing.T) {
 			return choose(page, api, func(path string) bool { return !strings.HasPrefix(path, "/v1:a/") })
 		}, "o%20dd:%C3%A4&%25", "o%20dd:%C3%A4&%25/#/keys"},
 		"API at the root": {func(s *site) http.Handler {
-			return choose(s.console("./"), s.api(), func(path string) bool { return path == "/" || slices.Contains(console.Files(), path[1:]) })
+			return choose(s.console("./"), s.api(), func(path string) bool {
+				return path == "/" || slices.Contains(console.Files(), path[1:])
+			})
 		}, "", "#/keys"},
 	} {
 		t.Run(name, func(t *testing.T) {

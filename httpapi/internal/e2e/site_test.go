@@ -64,7 +64,9 @@ func startSite(t *testing.T, opts ...func(*httpapi.Options)) *site {
 
 // startSiteBehind returns a site that listens. A request for which first returns true has
 // its response from first.
-func startSiteBehind(t *testing.T, first func(http.ResponseWriter, *http.Request) (done bool), opts ...func(*httpapi.Options)) *site {
+func startSiteBehind(
+	t *testing.T, first func(http.ResponseWriter, *http.Request) (done bool), opts ...func(*httpapi.Options),
+) *site {
 	t.Helper()
 	s := newSite(t, opts...)
 	handler := s.handler()

@@ -21,6 +21,8 @@ func problem(message, code, requestID string) string {
 func TestStates_Failure(t *testing.T) {
 	t.Parallel()
 	unavailable := problem("the service is not available right now", "unavailable", "r-503")
+	internal := problem("internal error", "internal", "r-500")
+	limited := problem("too many wrong keys", "too_many_requests", "r-429")
 	for name, c := range map[string]struct {
 		screen string
 		failure
@@ -28,13 +30,13 @@ func TestStates_Failure(t *testing.T) {
 	}{
 		"unavailable": {"keys", failure{part: "/admin/", status: 503, body: unavailable, retry: "1"},
 			[]string{"Server error", "The service is not available right now. Retry in 1 s.", "Request r-503", "Retry now."}},
-		"internal": {"symbols", failure{part: "/folders", status: 500, body: problem("internal error", "internal", "r-500")},
+		"internal": {"symbols", failure{part: "/folders", status: 500, body: internal},
 			[]string{"Server error", "Internal error.", "Request r-500"}},
 		"symbols of a folder": {"symbols", failure{part: "/1/symbols", status: 503, body: unavailable},
 			[]string{"Server error", "Request r-503"}},
-		"no document": {"api", failure{part: "/openapi.json", status: 404, body: problem("no such route", "not_found", "r")},
+		"no document": {"api", failure{part: "/openapi.json", status: 404, body: problem("no such route", "not_found", "")},
 			[]string{"No such route."}},
-		"rate limit": {"keys", failure{part: "/admin/", status: 429, body: problem("too many wrong keys", "too_many_requests", ""), retry: "7"},
+		"rate limit": {"keys", failure{part: "/admin/", status: 429, body: limited, retry: "7"},
 			[]string{"Too many wrong keys. Retry in 7 s."}},
 		"page of a proxy": {"keys", failure{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`},
 			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"}},

@@ -242,7 +242,8 @@ func TestSymbols_FailedUploadAndFileLeftOut(t *testing.T) {
 // TestSymbols_WaitingActionIsCanceled cancels a deletion in the dialog that has started it.
 func TestSymbols_WaitingActionIsCanceled(t *testing.T) {
 	s, b := openValves(t, "Gate valve", "Ball valve")
-	s.failure.Store(&failure{part: "/symbols/delete", status: 503, body: problem("not available", "unavailable", "r"), retry: "3600"})
+	unavailable := problem("not available", "unavailable", "r")
+	s.failure.Store(&failure{part: "/symbols/delete", status: 503, body: unavailable, retry: "3600"})
 	b.selectSymbols(1, 2)
 	b.clickSelection("Delete…")
 	b.click("Delete 2 symbols")

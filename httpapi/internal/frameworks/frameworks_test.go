@@ -328,8 +328,11 @@ func (s *server) download(t *testing.T, version, path, body string) (int64, erro
 func TestFrameworks_LogNoKeys(t *testing.T) {
 	eachFramework(t, func(t *testing.T, s *server) {
 		const download = "/api/viewer/exports/download"
-		for path, method := range map[string]string{"/panic": "GET", download: "POST", "/required" + download: "POST", "/nested" + download: "POST"} {
-			request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(`{"sourceFileUrl":"s"}`))
+		for path, method := range map[string]string{
+			"/panic": "GET", download: "POST", "/required" + download: "POST", "/nested" + download: "POST",
+		} {
+			body := strings.NewReader(`{"sourceFileUrl":"s"}`)
+			request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
 			is.New(t).NoErr(err)
 			request.Header.Set("x-api-key", s.rawKey)
 			request.Header.Set("x-admin-key", s.adminKey)
