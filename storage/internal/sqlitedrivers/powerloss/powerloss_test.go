@@ -13,6 +13,7 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -65,16 +66,16 @@ func TestSQLite_PowerLoss(t *testing.T) {
 
 func open(t *testing.T, dir, parameters string) (*sql.DB, *sqlite.DB) {
 	t.Helper()
-	pool, err := sql.Open("sqlite3", "file:"+filepath.Join(dir, "test.db")+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"+parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqlite.New(pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pool, db
+	name := "file:" + filepath.Join(dir, "test.db") + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)" + parameters
+	pool := must(sql.Open("sqlite3", name))(t)
+	return pool, must(sqlite.New(pool))(t)
 }
+
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // writeHistory writes to a database one call after the other. It checkpoints often.
 func writeHistory(t *testing.T, d *disk, setting string) (h history) {
@@ -83,38 +84,33 @@ func writeHistory(t *testing.T, d *disk, setting string) (h history) {
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(30)&vfs=powerloss-"+setting)
 	defer pool.Close()
 	pool.SetMaxOpenConns(1)
-	must := func(err error) {
+	noErr := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(db.Migrate(t.Context()))(t) // it rejects other settings
-	_, err := pool.ExecContext(t.Context(), `PRAGMA synchronous = `+setting)
-	must(err)(t)
-	folder, err := db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	must(err)(t)
-	list, err := db.Symbols().InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "symbol"}})
-	must(err)(t)
+	noErr(db.Migrate(t.Context())) // it rejects other settings
+	must(pool.ExecContext(t.Context(), `PRAGMA synchronous = `+setting))(t)
+	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+	list := must(db.Symbols().InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{Name: "symbol"}}))(t)
 	record := func(events *[]event, write func() error) {
 		began := d.now()
-		must(write())(t)
+		noErr(write())
 		*events = append(*events, event{began, d.now()})
 	}
 	for i := range 100 {
 		key := keys.Key{Name: fmt.Sprint(i), Digest: keys.Digest{byte(i), 1}, CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC()}
 		record(&h.inserted, func() (err error) { key, err = db.Keys().Insert(t.Context(), key); return err })
 		record(&h.updated, func() error {
-			_, err := db.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(s *symbols.Symbol) error {
+			return errorOf(db.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(s *symbols.Symbol) error {
 				s.Data = strings.Repeat("x", i+1)
 				return nil
-			})
-			return err
+			}))
 		})
 		if i%2 == 0 {
 			record(&h.deleted, func() error {
-				_, err := db.Keys().Delete(t.Context(), []int64{key.ID}, func([]keys.Key) error { return nil })
-				return err
+				return errorOf(db.Keys().Delete(t.Context(), []int64{key.ID}, func([]keys.Key) error { return nil }))
 			})
 		}
 	}
