@@ -81,13 +81,9 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 	for name, revoke := range map[string]func(context.Context, *keys.Service) error{
 		"deactivate": func(ctx context.Context, s *keys.Service) error {
-			_, err := s.Update(ctx, 1, keys.Fields{Active: new(false)})
-			return err
+			return errorOf(s.Update(ctx, 1, keys.Fields{Active: new(false)}))
 		},
-		"rotate": func(ctx context.Context, s *keys.Service) error {
-			_, err := s.Rotate(ctx, 1, 0)
-			return err
-		},
+		"rotate": func(ctx context.Context, s *keys.Service) error { return errorOf(s.Rotate(ctx, 1, 0)) },
 		"delete": func(ctx context.Context, s *keys.Service) error { return s.Delete(ctx, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +152,7 @@ func TestCache_InsertionEvictsUnknownDigest(t *testing.T) {
 		for range 3 {
 			is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 		}
-		_, err := store.Insert(t.Context(), issued.Key)
-		is.NoErr(err)
+		must(store.Insert(t.Context(), issued.Key))(t)
 		settle()
 		is.NoErr(verify(t, s, issued.Raw))
 	})
@@ -188,12 +183,8 @@ func TestCache_EvictsDigestOfPreviousPepper(t *testing.T) {
 func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		raw := issueCached(t, s).Raw
-		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
-			changes, err := next()
-			return keys.Changes{Epoch: changes.Epoch}, err
-		})
-		_, err := updateKey(t.Context(), store, 1, func(key *keys.Key) error { key.Active = false; return nil })
-		is.NoErr(err)
+		store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: changes.Epoch} })
+		change(t, store, 1, deactivate)
 		settle()
 		is.Equal(verify(t, s, raw), keys.ErrInactive)
 	})
@@ -203,13 +194,8 @@ func TestCache_IncompleteResponseEvictsAll(t *testing.T) {
 func TestCache_EntryExpires(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		raw := issueCached(t, s).Raw
-		store.changes.set(func(ctx context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
-			changes, err := next()
-			changes.Digests, changes.Complete = nil, true
-			return changes, err
-		})
-		_, err := updateKey(t.Context(), store, 1, func(key *keys.Key) error { key.Active = false; return nil })
-		is.NoErr(err)
+		store.changes.after(func(changes *keys.Changes) { changes.Digests, changes.Complete = nil, true })
+		change(t, store, 1, deactivate)
 		time.Sleep(58 * time.Second)
 		is.NoErr(verify(t, s, raw))
 		time.Sleep(2 * time.Second)
@@ -225,14 +211,11 @@ func TestCache_SmallerThanWorkingSet(t *testing.T) {
 		}
 		for range 3 {
 			for i, raw := range raws {
-				key, err := s.Verify(t.Context(), string(raw))
-				is.NoErr(err)
-				is.Equal(key.ID, int64(i+1))
+				is.Equal(must(s.Verify(t.Context(), string(raw)))(t).ID, int64(i+1))
 			}
 		}
 		for id := range int64(2000) {
-			_, err := updateKey(t.Context(), store, id+1, func(key *keys.Key) error { key.Active = false; return nil })
-			is.NoErr(err)
+			change(t, store, id+1, deactivate)
 		}
 		settle()
 		for _, raw := range raws {
@@ -284,15 +267,13 @@ func TestUseCount_SumsAllProcesses(t *testing.T) {
 			is.NoErr(verify(t, s, issued.Raw))
 			is.NoErr(verify(t, other, issued.Raw))
 		}
-		key := get(t, s, 1)
-		is.Equal(key.UseCount, int64(1000)) // its own are visible at once
+		is.Equal(get(t, s, 1).UseCount, int64(1000)) // its own are visible at once
 		update(t, s, 1, keys.Fields{Active: new(false)})
 		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // not a use
 		time.Sleep(2 * defaultFlushInterval)
 		synctest.Wait()
 		for _, service := range []*keys.Service{s, other} {
-			key = get(t, service, 1)
-			is.Equal(key.UseCount, int64(2000))
+			is.Equal(get(t, service, 1).UseCount, int64(2000))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,13 +27,16 @@ const (
 
 var testTime = time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 // newService returns a Service for valid options.
 func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
-	is := is.New(tb)
-	is.Helper()
-	service, err := keys.NewService(store, options)
-	is.NoErr(err)
-	return service
+	tb.Helper()
+	return must(keys.NewService(store, options))(tb)
 }
 
 // startService returns a Service that runs until the end of the test.
@@ -40,33 +44,30 @@ func startService(tb testing.TB, store keys.Store, options *keys.Options) *keys.
 	tb.Helper()
 	s := newService(tb, store, options)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { s.Run(ctx); close(done) }()
-	tb.Cleanup(func() { cancel(); <-done })
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		is.New(tb).NoErr(<-done)
+	})
 	return s
 }
 
 // issue creates a key.
 func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
-	is := is.New(tb)
-	is.Helper()
-	issued, err := s.Create(tb.Context(), fields)
-	is.NoErr(err)
-	return issued
+	tb.Helper()
+	return must(s.Create(tb.Context(), fields))(tb)
 }
 
 // update, rotate and get are calls that must not fail.
 func update(tb testing.TB, s *keys.Service, id int64, fields keys.Fields) {
 	tb.Helper()
-	_, err := s.Update(tb.Context(), id, fields)
-	is.New(tb).NoErr(err)
+	must(s.Update(tb.Context(), id, fields))(tb)
 }
 
 func rotate(tb testing.TB, s *keys.Service, id int64, overlap time.Duration) keys.Issued {
 	tb.Helper()
-	issued, err := s.Rotate(tb.Context(), id, overlap)
-	is.New(tb).NoErr(err)
-	return issued
+	return must(s.Rotate(tb.Context(), id, overlap))(tb)
 }
 
 // get reads a key from a Service or a Store.
@@ -74,15 +75,12 @@ func get(tb testing.TB, from interface {
 	Get(ctx context.Context, id int64) (keys.Key, error)
 }, id int64) keys.Key {
 	tb.Helper()
-	key, err := from.Get(tb.Context(), id)
-	is.New(tb).NoErr(err)
-	return key
+	return must(from.Get(tb.Context(), id))(tb)
 }
 
 // verify returns the error of a check.
 func verify(tb testing.TB, s *keys.Service, raw keys.RawKey) error {
-	_, err := s.Verify(tb.Context(), string(raw))
-	return err
+	return errorOf(s.Verify(tb.Context(), string(raw)))
 }
 
 // hook runs in place of a call, unless it is nil; next is the replaced call.
@@ -98,10 +96,33 @@ func (h *hook[T]) set(f func(ctx context.Context, next func() (T, error)) (T, er
 	h.hook = f
 }
 
-// fail sets a hook that returns an error.
-func (h *hook[T]) fail(err error) {
-	h.set(func(context.Context, func() (T, error)) (none T, _ error) { return none, err })
+// before sets a hook that calls f first, and fails if f does.
+func (h *hook[T]) before(f func(ctx context.Context) error) {
+	h.set(func(ctx context.Context, next func() (T, error)) (none T, _ error) {
+		if err := f(ctx); err != nil {
+			return none, err
+		}
+		return next()
+	})
 }
+
+// after sets a hook that calls f with what the call returns.
+func (h *hook[T]) after(f func(*T)) {
+	h.set(func(_ context.Context, next func() (T, error)) (T, error) {
+		result, err := next()
+		f(&result)
+		return result, err
+	})
+}
+
+// frozen is a call before which nothing responds.
+func frozen(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// fail sets a hook that returns an error.
+func (h *hook[T]) fail(err error) { h.before(func(context.Context) error { return err }) }
 
 func (h *hook[T]) call(ctx context.Context, next func() (T, error)) (T, error) {
 	h.mu.Lock()
@@ -148,8 +169,7 @@ func (s *hookedStore) Changes(ctx context.Context, since int64) (keys.Changes, e
 
 func (s *hookedStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
 	s.touches.Add(1)
-	_, err := s.touch.call(ctx, func() (struct{}, error) { return struct{}{}, s.Store.Touch(ctx, uses, now) })
-	return err
+	return errorOf(s.touch.call(ctx, func() (struct{}, error) { return struct{}{}, s.Store.Touch(ctx, uses, now) }))
 }
 
 func (s *hookedStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
@@ -165,27 +185,28 @@ func (s *hookedStore) Delete(ctx context.Context, ids []int64, check func([]keys
 func testRunning(t *testing.T, o keys.Options, test func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
 		store := newHookedStore()
 		if o.Logger == nil {
 			o.Logger = slog.New(slog.DiscardHandler)
 		}
-		s := newService(t, store, &o)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		defer func() { is.NoErr(<-done) }()
-		defer cancel()
+		s := startService(t, store, &o)
 		synctest.Wait()
-		test(t, is, store, s)
+		test(t, is.New(t), store, s)
 	})
 }
 
-// updateKey changes one key in a store.
-func updateKey(ctx context.Context, store keys.Store, id int64, change func(*keys.Key) error) (keys.Key, error) {
-	list, err := store.Update(ctx, []int64{id}, func(list []keys.Key) error { return change(&list[0]) })
-	if err != nil {
-		return keys.Key{}, err
-	}
-	return list[0], nil
+// change changes one key in a store, as another process does.
+func change(tb testing.TB, store keys.Store, id int64, f func(*keys.Key)) keys.Key {
+	tb.Helper()
+	return must(store.Update(tb.Context(), []int64{id}, func(list []keys.Key) error {
+		f(&list[0])
+		return nil
+	}))(tb)[0]
+}
+
+func deactivate(key *keys.Key) { key.Active = false }
+
+// forgetPublicKeys makes a key one of an earlier version.
+func forgetPublicKeys(key *keys.Key) {
+	key.PublicKey, key.PreviousPublicKey = keys.PublicKey{}, keys.PublicKey{}
 }

@@ -19,11 +19,7 @@ import (
 // verifyBlocked begins a check whose read of the store returns when unblock is called.
 func verifyBlocked(t *testing.T, store *hookedStore, s *keys.Service, raw keys.RawKey) (result chan error, unblock func()) {
 	blocked, read := make(chan error, 1), make(chan struct{})
-	store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
-		key, err := next()
-		<-read
-		return key, err
-	})
+	store.find.after(func(*keys.Key) { <-read })
 	go func() { blocked <- verify(t, s, raw) }()
 	synctest.Wait()
 	return blocked, sync.OnceFunc(func() { close(read) })
@@ -68,12 +64,8 @@ func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
 		settle()
 		blocked, unblock := verifyBlocked(t, store, s, issued.Raw)
 		defer unblock()
-		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
-			changes, err := next()
-			return keys.Changes{Epoch: changes.Epoch}, err
-		})
-		_, err := updateKey(t.Context(), store, issued.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
-		is.NoErr(err)
+		store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: changes.Epoch} })
+		change(t, store, issued.Key.ID, deactivate)
 		settle()
 		store.find.set(nil)
 		store.changes.set(nil)
@@ -89,12 +81,8 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issueCached(t, s)
-		settle() // a gap between two leases evicts later reads
-		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
-			changes, err := next()
-			time.Sleep(defaultLease - time.Millisecond) // just before the timeout
-			return changes, err
-		})
+		settle()                                                                                 // a gap between two leases evicts later reads
+		store.changes.after(func(*keys.Changes) { time.Sleep(defaultLease - time.Millisecond) }) // just before the timeout
 		time.Sleep(defaultLease / 2)
 		rotate(t, other, 1, 0)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
@@ -105,10 +93,7 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issueCached(t, s)
-		store.changes.set(func(ctx context.Context, _ func() (keys.Changes, error)) (keys.Changes, error) {
-			<-ctx.Done() // like a frozen connection
-			return keys.Changes{}, ctx.Err()
-		})
+		store.changes.before(frozen)
 		synctest.Wait()
 		start := time.Now()
 		is.NoErr(other.Delete(t.Context(), 1))
@@ -135,19 +120,15 @@ func TestLease_GapEvictsReadsOfLostCommits(t *testing.T) {
 		is.NoErr(verify(t, s, kept.Raw))
 		settle()
 		finds := store.finds.Load()
-		standby, err := store.Changes(t.Context(), 0)
-		is.NoErr(err)
+		standby := must(store.Changes(t.Context(), 0))(t)
 
 		update(t, s, lost.Key.ID, keys.Fields{Active: new(true)})
 		is.NoErr(verify(t, s, lost.Raw)) // cached
 		store.changes.fail(errors.New("connection refused"))
 		time.Sleep(2 * defaultLease)
 
-		_, err = updateKey(t.Context(), store, lost.Key.ID, func(key *keys.Key) error { key.Active = false; return nil })
-		is.NoErr(err)
-		store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
-			return keys.Changes{Epoch: standby.Epoch, Complete: true}, nil
-		})
+		change(t, store, lost.Key.ID, deactivate)
+		store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: standby.Epoch, Complete: true} })
 		settle()
 		is.Equal(verify(t, s, lost.Raw), keys.ErrInactive)
 		is.Equal(store.finds.Load(), finds+2)
@@ -192,11 +173,7 @@ func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		store.unshared = true
 		issued := issueCached(t, s)
-		store.changes.set(func(_ context.Context, next func() (keys.Changes, error)) (keys.Changes, error) {
-			changes, err := next()
-			time.Sleep(10 * time.Millisecond)
-			return changes, err
-		})
+		store.changes.after(func(*keys.Changes) { time.Sleep(10 * time.Millisecond) })
 		time.Sleep(defaultLease / 5) // a renewal has begun
 		synctest.Wait()
 		update(t, s, 1, keys.Fields{Active: new(false)})
@@ -212,8 +189,7 @@ func TestCache_LateResponseDoesNotUndoOwnChange(t *testing.T) {
 func TestLease_IsWaitedForByRepeatedRevocation(t *testing.T) {
 	for name, revoke := range map[string]func(*testing.T, *keys.Service) error{
 		"deactivate": func(t *testing.T, s *keys.Service) error {
-			_, err := s.Update(t.Context(), 1, keys.Fields{Active: new(false)})
-			return err
+			return errorOf(s.Update(t.Context(), 1, keys.Fields{Active: new(false)}))
 		},
 		"delete": func(t *testing.T, s *keys.Service) error {
 			if err := s.Delete(t.Context(), 1); !errors.Is(err, keys.ErrNotFound) {
@@ -317,9 +293,7 @@ func TestRun_LogsOlderStoreOnce(t *testing.T) {
 	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	testRunning(t, options, func(_ *testing.T, _ *is.I, store *hookedStore, _ *keys.Service) {
 		for _, epoch := range []int64{1<<63 - 2, 1<<63 - 1, 10, 11} {
-			store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) {
-				return keys.Changes{Epoch: epoch}, nil
-			})
+			store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: epoch} })
 			time.Sleep(time.Second)
 		}
 	})

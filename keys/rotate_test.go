@@ -1,7 +1,6 @@
 package keys_test
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -27,20 +26,17 @@ func TestRotate_PreviousRawKeyIsValidForOverlap(t *testing.T) {
 		is.Equal(rotated.Key.PreviousDigest, issued.Key.Digest)
 		for _, service := range []*keys.Service{s, other} {
 			for range 2 {
-				previous, err := service.Verify(t.Context(), string(issued.Raw))
-				is.NoErr(err)
+				previous := must(service.Verify(t.Context(), string(issued.Raw)))(t)
 				is.Equal(previous.ID, rotated.Key.ID)
 				is.Equal(previous.Digest, issued.Key.Digest) // that of the given raw key
 				is.NoErr(verify(t, service, rotated.Raw))
 			}
 		}
-		key := get(t, s, issued.Key.ID)
-		is.Equal(key.UseCount, int64(5)) // of both raw keys in this process
+		is.Equal(get(t, s, issued.Key.ID).UseCount, int64(5)) // of both raw keys in this process
 
 		time.Sleep(time.Until(start.Add(time.Minute - time.Millisecond)))
 		is.NoErr(verify(t, s, issued.Raw))
-		_, err := s.VerifyDigest(t.Context(), issued.Key.Digest)
-		is.NoErr(err)
+		must(s.VerifyDigest(t.Context(), issued.Key.Digest))(t)
 		time.Sleep(time.Millisecond)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
 		is.Equal(verify(t, other, issued.Raw), keys.ErrUnknown)
@@ -48,7 +44,7 @@ func TestRotate_PreviousRawKeyIsValidForOverlap(t *testing.T) {
 		is.Equal(err, keys.ErrUnknown)
 		is.Equal(rejected.ID, issued.Key.ID)
 		is.NoErr(verify(t, s, rotated.Raw))
-		key = get(t, s, issued.Key.ID)
+		key := get(t, s, issued.Key.ID)
 		is.True(key.PreviousExpiresAt.IsZero())
 		is.Equal(key.PreviousDigest, keys.Digest{})
 		is.Equal(key.PreviousPublicKey, keys.PublicKey{})
@@ -60,19 +56,14 @@ func TestVerify_PreviousKeyWithoutEndIsUnknown(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		first := issue(t, s, keys.Fields{})
 		second := rotate(t, s, first.Key.ID, time.Hour)
-		change := func(key *keys.Key) { key.PreviousExpiresAt = time.Time{} }
-		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
-			key, err := next()
-			change(&key)
-			return key, err
-		})
+		alter := func(key *keys.Key) { key.PreviousExpiresAt = time.Time{} }
+		store.find.after(func(key *keys.Key) { alter(key) })
 		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
-		_, err := s.VerifyDigest(t.Context(), first.Key.Digest)
-		is.Equal(err, keys.ErrUnknown)
+		is.Equal(errorOf(s.VerifyDigest(t.Context(), first.Key.Digest)), keys.ErrUnknown)
 		is.NoErr(verify(t, s, second.Raw))
 
-		time.Sleep(time.Minute)                                             // both entries end
-		change = func(key *keys.Key) { key.PreviousDigest = keys.Digest{} } // not that of the raw key
+		time.Sleep(time.Minute)                                            // both entries end
+		alter = func(key *keys.Key) { key.PreviousDigest = keys.Digest{} } // not that of the raw key
 		is.Equal(verify(t, s, first.Raw), keys.ErrUnknown)
 		is.NoErr(verify(t, s, second.Raw))
 	})
@@ -154,8 +145,7 @@ func TestRotate_RejectsInvalidOverlap(t *testing.T) {
 	s := newService(t, memory.New().Keys(), nil)
 	issue(t, s, keys.Fields{})
 	for _, overlap := range []time.Duration{-1, 7*24*time.Hour + 1} {
-		_, err := s.Rotate(t.Context(), 1, overlap)
-		is.True(errors.Is(err, keys.ErrInvalid))
+		is.True(errors.Is(errorOf(s.Rotate(t.Context(), 1, overlap)), keys.ErrInvalid))
 	}
 	rotate(t, s, 1, 7*24*time.Hour)
 }

@@ -76,15 +76,12 @@ func TestFields_OwnerAndScopes(t *testing.T) {
 	is.Equal(key.Owner, "tenant")
 	is.Equal(key.Scopes.List(), list)
 
-	same, err := s.Update(t.Context(), key.ID, keys.Fields{Owner: new("tenant"), Scopes: scopes(list...)})
-	is.NoErr(err)
+	same := must(s.Update(t.Context(), key.ID, keys.Fields{Owner: new("tenant"), Scopes: scopes(list...)}))(t)
 	is.Equal(same, key) // equal values change nothing, not even UpdatedAt
-	key, err = s.Update(t.Context(), key.ID, keys.Fields{Owner: new(""), Scopes: &keys.Scopes{}})
-	is.NoErr(err)
+	key = must(s.Update(t.Context(), key.ID, keys.Fields{Owner: new(""), Scopes: &keys.Scopes{}}))(t)
 	is.Equal(key.Owner, "")
 	is.Equal(key.Scopes.List(), nil)
-	key, err = s.Update(t.Context(), key.ID, keys.Fields{Scopes: scopes()})
-	is.NoErr(err)
+	key = must(s.Update(t.Context(), key.ID, keys.Fields{Scopes: scopes()}))(t)
 	is.Equal(key.Scopes.List(), []string{})
 
 	for _, owner := range []string{"", strings.Repeat("é", 256), "a\x00", "\xff"} {
@@ -107,11 +104,9 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 			return nil
 		}
 		for _, list := range [][]string{{"exports:read"}, {"symbols:read"}, {}} {
-			key, err := s.Verify(t.Context(), string(issued.Raw))
-			is.NoErr(err)
+			key := must(s.Verify(t.Context(), string(issued.Raw)))(t)
 			update(t, other, key.ID, keys.Fields{Scopes: scopes(list...)})
-			key, err = s.Verify(t.Context(), string(issued.Raw))
-			is.NoErr(err)
+			key = must(s.Verify(t.Context(), string(issued.Raw)))(t)
 			is.Equal(key.Scopes.List(), list)
 		}
 		before := get(t, s, 1)
@@ -122,8 +117,7 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 		is.Equal(s.Stats().Rejected, uint64(1))
 
 		update(t, other, 1, keys.Fields{Owner: new("b")})
-		key, err := s.Verify(t.Context(), string(issued.Raw))
-		is.NoErr(err)
+		key := must(s.Verify(t.Context(), string(issued.Raw)))(t)
 		is.Equal(key.Owner, "b")
 	})
 }
@@ -133,13 +127,10 @@ func TestScopes_AreTheSameAfterJSON(t *testing.T) {
 	is := is.New(t)
 	for _, list := range [][]string{nil, {}, {"symbols:read"}, {"a", "b"}} {
 		var want, got keys.Key
-		var err error
 		if list != nil {
-			want.Scopes, err = keys.NewScopes(list...)
-			is.NoErr(err)
+			want.Scopes = must(keys.NewScopes(list...))(t)
 		}
-		text, err := json.Marshal(want)
-		is.NoErr(err)
+		text := must(json.Marshal(want))(t)
 		is.NoErr(json.Unmarshal(text, &got))
 		is.Equal(got.Scopes, want.Scopes)
 	}
@@ -154,11 +145,9 @@ func TestService_RejectsScopesOfAnyText(t *testing.T) {
 		var fields keys.Fields
 		fields.Scopes = new(keys.Scopes)
 		is.NoErr(fields.Scopes.UnmarshalText([]byte(text)))
-		_, err := s.Create(t.Context(), fields)
-		is.True(errors.Is(err, keys.ErrInvalid))
-		_, err = s.Update(t.Context(), 1, fields)
-		is.True(errors.Is(err, keys.ErrInvalid))
-		_, err = s.IssueToken(t.Context(), string(raw), keys.TokenFields{Scopes: keys.ParseScopes(text)})
+		is.True(errors.Is(errorOf(s.Create(t.Context(), fields)), keys.ErrInvalid))
+		is.True(errors.Is(errorOf(s.Update(t.Context(), 1, fields)), keys.ErrInvalid))
+		_, err := s.IssueToken(t.Context(), string(raw), keys.TokenFields{Scopes: keys.ParseScopes(text)})
 		is.True(errors.Is(err, keys.ErrInvalid))
 	}
 }

@@ -26,10 +26,8 @@ func TestNewService_ChecksPrefix(t *testing.T) {
 		_, err := keys.NewService(store, &keys.Options{Prefix: prefix})
 		is.True(strings.Contains(fmt.Sprint(err), strconv.Quote(prefix)))
 	}
-	_, err := keys.NewService(nil, nil)
-	is.True(err != nil)
-	_, err = keys.NewService(store, &keys.Options{Prefix: strings.Repeat("a", 32)})
-	is.NoErr(err)
+	is.True(errorOf(keys.NewService(nil, nil)) != nil)
+	must(keys.NewService(store, &keys.Options{Prefix: strings.Repeat("a", 32)}))(t)
 }
 
 func TestService_AcceptsKeysWithPreviousPrefix(t *testing.T) {
@@ -107,8 +105,7 @@ func TestFields_RejectsInvalid(t *testing.T) {
 			_, err := s.Create(t.Context(), c.fields)
 			is.True(errors.Is(err, keys.ErrInvalid))
 			is.True(strings.HasPrefix(err.Error(), c.field+" ")) // the field's name on the wire
-			_, err = s.Update(t.Context(), 1, c.fields)
-			is.True(errors.Is(err, keys.ErrInvalid))
+			is.True(errors.Is(errorOf(s.Update(t.Context(), 1, c.fields)), keys.ErrInvalid))
 		})
 	}
 }
@@ -145,13 +142,13 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		synctest.Wait()
 		is.NoErr(verify(t, s, issued.Raw))
 
-		store.touch.set(func(context.Context, func() (struct{}, error)) (struct{}, error) { panic("a bug in Touch") })
+		store.touch.before(func(context.Context) error { panic("a bug in Touch") })
 		time.Sleep(2 * defaultFlushInterval)
-		store.changes.set(func(context.Context, func() (keys.Changes, error)) (keys.Changes, error) { panic("a bug in Changes") })
+		store.changes.before(func(context.Context) error { panic("a bug in Changes") })
 		time.Sleep(time.Minute)
 		is.True(s.Stats().LeaseAge >= defaultLease) // the cache is disabled
 		is.NoErr(verify(t, s, issued.Raw))
-		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("a bug in Find") })
+		store.find.before(func(context.Context) error { panic("a bug in Find") })
 		store.changes.set(nil)
 		settle() // the entry has expired meanwhile
 		err := verify(t, s, issued.Raw)
@@ -164,8 +161,7 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.NoErr(verify(t, s, issued.Raw))
 		time.Sleep(defaultFlushInterval)
 		synctest.Wait()
-		key := get(t, store, 1)
-		is.True(time.Since(key.LastUsedAt) < time.Minute) // the use remained pending
+		is.True(time.Since(get(t, store, 1).LastUsedAt) < time.Minute) // the use remained pending
 		finds := store.finds.Load()
 		is.NoErr(verify(t, s, issued.Raw))
 		is.Equal(store.finds.Load(), finds) // served from the cache
@@ -184,30 +180,12 @@ func TestUpdate_ReturnsErrorOfCondition(t *testing.T) {
 	issue(t, s, keys.Fields{})
 	condition := fmt.Errorf("no such project: %w", keys.ErrNotFound)
 	fails := func(*keys.Key) error { return condition }
-	_, err := s.Update(t.Context(), 1, keys.Fields{}, fails)
-	is.Equal(err, condition)
-	_, err = s.Rotate(t.Context(), 1, 0, fails)
-	is.Equal(err, condition)
+	is.Equal(errorOf(s.Update(t.Context(), 1, keys.Fields{}, fails)), condition)
+	is.Equal(errorOf(s.Rotate(t.Context(), 1, 0, fails)), condition)
 	is.Equal(s.Delete(t.Context(), 1, fails), condition)
 	is.Equal(s.Delete(t.Context(), 2, fails), keys.ErrNotFound)
 	condition = errors.New("changed in the meantime")
-	_, err = s.Update(t.Context(), 1, keys.Fields{}, fails)
-	is.Equal(err, condition)
-}
-
-// unconfirmedStore cannot confirm what its transactions have read.
-type unconfirmedStore struct{ keys.Store }
-
-var errUnconfirmed = errors.New("the standby is lost")
-
-func (s unconfirmedStore) Update(ctx context.Context, ids []int64, change func([]keys.Key) error) ([]keys.Key, error) {
-	s.Store.Update(ctx, ids, change)
-	return nil, errUnconfirmed
-}
-
-func (s unconfirmedStore) Delete(ctx context.Context, ids []int64, check func([]keys.Key) error) ([]keys.Key, error) {
-	s.Store.Delete(ctx, ids, check)
-	return nil, errUnconfirmed
+	is.Equal(errorOf(s.Update(t.Context(), 1, keys.Fields{}, fails)), condition)
 }
 
 // TestService_RepeatedRevocationIsNotConfirmedEither repeats calls that have changed only a
@@ -215,7 +193,15 @@ func (s unconfirmedStore) Delete(ctx context.Context, ids []int64, check func([]
 func TestService_RepeatedRevocationIsNotConfirmedEither(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := newService(t, unconfirmedStore{memory.New().Keys()}, nil)
+	errUnconfirmed := errors.New("the standby is lost")
+	unconfirmed := func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
+		next()
+		return nil, errUnconfirmed
+	}
+	store := newHookedStore()
+	store.updated.set(unconfirmed)
+	store.deleted.set(unconfirmed)
+	s := newService(t, store, nil)
 	id := issue(t, s, keys.Fields{}).Key.ID
 	isActive := func(key *keys.Key) error {
 		if !key.Active {

@@ -37,9 +37,7 @@ func tokenPayload(id int64, expires time.Time) string {
 
 // issueToken creates a page token.
 func issueToken(tb testing.TB, s *keys.Service, raw keys.RawKey, fields keys.TokenFields) keys.Issued {
-	issued, err := s.IssueToken(tb.Context(), string(raw), fields)
-	is.New(tb).NoErr(err)
-	return issued
+	return must(s.IssueToken(tb.Context(), string(raw), fields))(tb)
 }
 
 func TestToken_ReturnsItsKey(t *testing.T) {
@@ -56,8 +54,7 @@ func TestToken_ReturnsItsKey(t *testing.T) {
 	want := keys.Token{ID: hex.EncodeToString(digest[:4]), ExpiresAt: testTime.Add(time.Hour + time.Second), Sources: []string{"https://cad.example/1"}}
 	is.Equal(*issued.Key.Token, want)
 
-	key, err := s.Verify(t.Context(), string(issued.Raw))
-	is.NoErr(err)
+	key := must(s.Verify(t.Context(), string(issued.Raw)))(t)
 	is.Equal(*key.Token, want)
 	is.Equal(key.Name, "viewer")
 	is.Equal(key.Scopes.List(), []string{"c", "a"})
@@ -67,8 +64,7 @@ func TestToken_ReturnsItsKey(t *testing.T) {
 	is.Equal(stored.Scopes.List(), []string{"a", "b", "c"})
 
 	update(t, s, key.ID, keys.Fields{Scopes: scopes("b", "a")})
-	key, err = s.Verify(t.Context(), string(issued.Raw))
-	is.NoErr(err)
+	key = must(s.Verify(t.Context(), string(issued.Raw)))(t)
 	is.Equal(key.Scopes.List(), []string{"a"}) // what both permit
 }
 
@@ -120,10 +116,7 @@ func TestToken_ChecksInOrder(t *testing.T) {
 	token := func(lifetime time.Duration) string {
 		return signToken(issued.Raw, tokenPayload(1, testTime.Add(lifetime)))
 	}
-	check := func(token string) error {
-		_, err := s.Verify(t.Context(), token)
-		return err
-	}
+	check := func(token string) error { return errorOf(s.Verify(t.Context(), token)) }
 	is.NoErr(check(token(86460 * time.Second)))
 	is.Equal(check(token(86461*time.Second)), keys.ErrMalformed)
 	is.Equal(check(token(0)), keys.ErrTokenExpired) // from the very instant
@@ -157,8 +150,7 @@ func TestToken_EndsWithItsRawKey(t *testing.T) {
 
 	second := rotate(t, s, 1, time.Minute)
 	is.NoErr(verify(t, s, token))
-	key, err := s.Verify(t.Context(), signToken(second.Raw, tokenPayload(1, testTime.Add(time.Hour))))
-	is.NoErr(err)
+	key := must(s.Verify(t.Context(), signToken(second.Raw, tokenPayload(1, testTime.Add(time.Hour)))))(t)
 	is.Equal(key.Digest, second.Key.Digest)
 	now = now.Add(time.Minute)
 	is.Equal(verify(t, s, token), keys.ErrUnknown) // the overlap is over
@@ -177,8 +169,7 @@ func TestToken_RejectsOtherForms(t *testing.T) {
 	raw := issue(t, s, keys.Fields{}).Raw
 	end := testTime.Add(time.Hour).Unix()
 	valid := signToken(raw, fmt.Sprintf(` {"x":["https://cad.example/null"], "s":["a","b"],"e":%d ,"k":1}`, end)) // in any order
-	key, err := s.Verify(t.Context(), valid)
-	is.NoErr(err)
+	key := must(s.Verify(t.Context(), valid))(t)
 	is.Equal(key.Token.Sources, []string{"https://cad.example/null"})
 	is.Equal(key.Scopes.List(), []string{"a", "b"})
 	finds := store.finds.Load()
@@ -236,19 +227,10 @@ func TestToken_RejectsOtherForms(t *testing.T) {
 // not have, as after an upgrade.
 func TestToken_KeyOfEarlierVersion(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		forget := func(id int64) keys.Key {
-			key, err := updateKey(t.Context(), store, id, func(key *keys.Key) error {
-				key.PublicKey, key.PreviousPublicKey = keys.PublicKey{}, keys.PublicKey{}
-				return nil
-			})
-			is.NoErr(err)
-			return key
-		}
 		first := issue(t, s, keys.Fields{})
 		second := rotate(t, s, 1, time.Hour)
-		before := forget(1)
-		changes, err := store.Changes(t.Context(), 0)
-		is.NoErr(err)
+		before := change(t, store, 1, forgetPublicKeys)
+		changes := must(store.Changes(t.Context(), 0))(t)
 		for _, raw := range []keys.RawKey{first.Raw, second.Raw} {
 			token := keys.RawKey(signToken(raw, tokenPayload(1, time.Now().Add(time.Hour))))
 			is.Equal(verify(t, s, token), keys.ErrUnknown)
@@ -260,19 +242,17 @@ func TestToken_KeyOfEarlierVersion(t *testing.T) {
 		is.Equal(key.UpdatedAt, before.UpdatedAt)
 		is.Equal(key.PublicKey, second.Key.PublicKey)
 		is.Equal(key.PreviousPublicKey, first.Key.PublicKey)
-		after, err := store.Changes(t.Context(), 0)
-		is.NoErr(err)
-		is.Equal(after.Epoch, changes.Epoch)
+		is.Equal(must(store.Changes(t.Context(), 0))(t).Epoch, changes.Epoch)
 
 		raw := issue(t, s, keys.Fields{}).Raw
-		forget(2)
+		change(t, store, 2, forgetPublicKeys)
 		token := issueToken(t, s, raw, keys.TokenFields{})
 		is.NoErr(verify(t, newService(t, store, nil), token.Raw)) // in another process, at once
 
 		store.touch.fail(errors.New("disk full"))
 		raw = issue(t, s, keys.Fields{}).Raw
-		forget(3)
-		_, err = s.IssueToken(t.Context(), string(raw), keys.TokenFields{})
+		change(t, store, 3, forgetPublicKeys)
+		_, err := s.IssueToken(t.Context(), string(raw), keys.TokenFields{})
 		is.True(errors.Is(err, keys.ErrUnavailable)) // rather than a token that is not accepted
 		store.touch.set(nil)
 	})
@@ -294,11 +274,7 @@ func TestToken_PepperHidesPublicKeys(t *testing.T) {
 		token := keys.RawKey(signToken(issued.Raw, tokenPayload(id, expires)))
 		is.NoErr(verify(t, s, token))
 		is.True(s == plain || verify(t, repeppered, token) == nil)
-		_, err := updateKey(t.Context(), store, id, func(key *keys.Key) error {
-			key.PublicKey = own.Key.PublicKey
-			return nil
-		})
-		is.NoErr(err)
+		change(t, store, id, func(key *keys.Key) { key.PublicKey = own.Key.PublicKey })
 		forged := keys.RawKey(signToken(own.Raw, tokenPayload(id, expires)))
 		if s == plain {
 			is.NoErr(verify(t, s, forged)) // the pepper is what prevents it
@@ -355,8 +331,7 @@ func TestVerifyFunc_SkipUse(t *testing.T) {
 	is := is.New(t)
 	s := newService(t, memory.New().Keys(), nil)
 	raw := issue(t, s, keys.Fields{}).Raw
-	key, err := s.VerifyFunc(t.Context(), string(raw), func(*keys.Key) error { return keys.SkipUse })
-	is.NoErr(err)
+	key := must(s.VerifyFunc(t.Context(), string(raw), func(*keys.Key) error { return keys.SkipUse }))(t)
 	is.Equal(key.ID, int64(1))
 	key = get(t, s, 1)
 	is.Equal(key.UseCount, int64(0))
@@ -372,11 +347,7 @@ func TestIssueToken_BothPublicKeysAreUnknown(t *testing.T) {
 	s := newService(t, store, nil)
 	previous := issue(t, s, keys.Fields{}).Raw
 	current := rotate(t, s, 1, time.Hour).Raw
-	_, err := store.Update(t.Context(), []int64{1}, func(list []keys.Key) error {
-		list[0].PublicKey, list[0].PreviousPublicKey = keys.PublicKey{}, keys.PublicKey{}
-		return nil
-	})
-	is.NoErr(err)
+	change(t, store, 1, forgetPublicKeys)
 	is.NoErr(verify(t, s, previous))
 	is.NoErr(verify(t, s, issueToken(t, s, current, keys.TokenFields{}).Raw))
 }

@@ -51,8 +51,7 @@ func TestRun_RetriesFailedFlush(t *testing.T) {
 		time.Sleep(3 * defaultFlushInterval)
 		synctest.Wait()
 		is.Equal(store.touches.Load(), int64(3))
-		key := get(t, service, 1)
-		is.Equal(key.LastUsedAt, used) // pending uses are visible
+		is.Equal(get(t, service, 1).LastUsedAt, used) // pending uses are visible
 		store.touch.set(nil)
 		time.Sleep(3 * defaultFlushInterval)
 		synctest.Wait()
@@ -115,10 +114,7 @@ func TestRun_CountsOnceWithoutStandby(t *testing.T) {
 func TestDelete_DoesNotWaitForUsesOfOtherKeys(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		locked, other := issue(t, s, keys.Fields{}), issue(t, s, keys.Fields{})
-		store.touch.set(func(ctx context.Context, _ func() (struct{}, error)) (struct{}, error) {
-			<-ctx.Done()
-			return struct{}{}, ctx.Err()
-		})
+		store.touch.before(frozen)
 		is.NoErr(verify(t, s, locked.Raw))
 		time.Sleep(defaultFlushInterval + time.Millisecond) // Run writes the use
 		is.NoErr(verify(t, s, other.Raw))
@@ -143,8 +139,7 @@ func TestUsage_IsKeptForDays(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		usage, err := s.Usage(t.Context(), keys.UsageFilter{Days: 7})
-		is.NoErr(err)
+		usage := must(s.Usage(t.Context(), keys.UsageFilter{Days: 7}))(t)
 		var requests []int64
 		for _, day := range usage[0].Days {
 			requests = append(requests, day.Requests)
@@ -165,8 +160,7 @@ func TestUsage_IsKeptForDaysAfterTheClockWasAhead(t *testing.T) {
 		is.NoErr(verify(t, s, issue(t, s, keys.Fields{}).Raw))
 		time.Sleep(4 * day)
 		synctest.Wait()
-		usage, err := s.Usage(t.Context(), keys.UsageFilter{Days: 7})
-		is.NoErr(err)
+		usage := must(s.Usage(t.Context(), keys.UsageFilter{Days: 7}))(t)
 		for _, day := range usage[0].Days {
 			is.Equal(day.Requests, int64(0))
 		}
@@ -178,8 +172,7 @@ func TestUsage_IsKeptForDaysAfterTheClockWasAhead(t *testing.T) {
 func TestUsage_CountsUsesBeforeAChange(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		requests := func(owner string) int64 {
-			usage, err := s.Usage(t.Context(), keys.UsageFilter{Owner: &owner, Days: 1})
-			is.NoErr(err)
+			usage := must(s.Usage(t.Context(), keys.UsageFilter{Owner: &owner, Days: 1}))(t)
 			return usage[0].Days[0].Requests
 		}
 		deleted, moved := issue(t, s, keys.Fields{Owner: new("a")}), issue(t, s, keys.Fields{Owner: new("b")})

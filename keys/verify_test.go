@@ -26,8 +26,7 @@ func TestVerify_FollowsLifeOfKey(t *testing.T) {
 	s := newService(t, store, &keys.Options{Now: func() time.Time { return now }})
 	issued := issue(t, s, keys.Fields{Name: new("Mine")})
 
-	key, err := s.Verify(t.Context(), string(issued.Raw))
-	is.NoErr(err)
+	key := must(s.Verify(t.Context(), string(issued.Raw)))(t)
 	is.Equal(key.Name, "Mine")
 	is.Equal(key.LastUsedAt, testTime)
 
@@ -79,8 +78,7 @@ func TestVerify_ServesFromCache(t *testing.T) {
 		issued := issue(t, s, keys.Fields{})
 		time.Sleep(defaultLease) // until the insertion is applied, which evicts
 		for i := range 100 {
-			key, err := s.Verify(t.Context(), string(issued.Raw))
-			is.NoErr(err)
+			key := must(s.Verify(t.Context(), string(issued.Raw)))(t)
 			is.Equal(key.ID, int64(1))
 			is.Equal(key.LastUsedAt, time.Now().UTC().Truncate(time.Millisecond))
 			time.Sleep(time.Duration(i) * time.Millisecond)
@@ -111,9 +109,7 @@ func TestVerifyDigest_EndsWithRawKey(t *testing.T) {
 		settle()
 		digest := issued.Key.Digest
 		for range 3 {
-			key, err := s.VerifyDigest(t.Context(), digest)
-			is.NoErr(err)
-			is.Equal(key.ID, issued.Key.ID)
+			is.Equal(must(s.VerifyDigest(t.Context(), digest))(t).ID, issued.Key.ID)
 		}
 		is.Equal(store.finds.Load(), int64(1))
 		key := get(t, s, issued.Key.ID)
@@ -127,10 +123,8 @@ func TestVerifyDigest_EndsWithRawKey(t *testing.T) {
 			is.Equal(err == nil, active)
 		}
 		rotated := rotate(t, other, issued.Key.ID, 0)
-		_, err := s.VerifyDigest(t.Context(), digest)
-		is.Equal(err, keys.ErrUnknown)
-		_, err = s.VerifyDigest(t.Context(), rotated.Key.Digest)
-		is.NoErr(err)
+		is.Equal(errorOf(s.VerifyDigest(t.Context(), digest)), keys.ErrUnknown)
+		must(s.VerifyDigest(t.Context(), rotated.Key.Digest))(t)
 	})
 }
 
@@ -138,9 +132,9 @@ func TestVerify_SharesConcurrentReads(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		issued := issue(t, s, keys.Fields{})
 		synctest.Wait()
-		store.find.set(func(_ context.Context, next func() (keys.Key, error)) (keys.Key, error) {
+		store.find.before(func(context.Context) error {
 			time.Sleep(20 * time.Millisecond)
-			return next()
+			return nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan error)
@@ -196,7 +190,7 @@ func TestVerify_ReturnsUnavailableIfStoreFailsOrPanics(t *testing.T) {
 			err := verify(t, s, issued.Raw)
 			is.True(errors.Is(err, keys.ErrUnavailable) && errors.Is(err, cause))
 		}
-		store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { panic("a bug") })
+		store.find.before(func(context.Context) error { panic("a bug") })
 		is.True(errors.Is(verify(t, s, issued.Raw), keys.ErrUnavailable))
 		store.find.set(nil)
 		is.NoErr(verify(t, s, issued.Raw)) // no error was cached
@@ -206,6 +200,5 @@ func TestVerify_ReturnsUnavailableIfStoreFailsOrPanics(t *testing.T) {
 
 func TestNewService_BoundsTheCache(t *testing.T) {
 	t.Parallel()
-	_, err := keys.NewService(memory.New().Keys(), &keys.Options{CacheSize: math.MaxInt})
-	is.New(t).NoErr(err)
+	must(keys.NewService(memory.New().Keys(), &keys.Options{CacheSize: math.MaxInt}))(t)
 }
