@@ -4,26 +4,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/keys/internal/pagetoken"
+	"example.com/canvasback/storage/testflag"
 )
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
-	is := is.New(tb)
-	is.Helper()
-	service, err := keys.NewService(store, options)
-	is.NoErr(err)
-	return service
+	tb.Helper()
+	return must(keys.NewService(store, options))(tb)
 }
 
 func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
-	is := is.New(tb)
-	is.Helper()
-	issued, err := s.Create(tb.Context(), fields)
-	is.NoErr(err)
-	return issued
+	tb.Helper()
+	return must(s.Create(tb.Context(), fields))(tb)
 }
 
 func scopes(list ...string) *keys.Scopes {
@@ -41,6 +41,5 @@ func signToken(raw keys.RawKey, id int64) keys.RawKey {
 
 // verify returns the error of a check.
 func verify(tb testing.TB, s *keys.Service, raw keys.RawKey) error {
-	_, err := s.Verify(tb.Context(), string(raw))
-	return err
+	return errorOf(s.Verify(tb.Context(), string(raw)))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres/pgtest"
@@ -177,10 +176,8 @@ func (h *revocations) checkOrder(t *testing.T) {
 func TestRevocation_IsLinearizable(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	t.Parallel()
-	is := is.New(t)
 	dsn := pgtest.Database(t)
-	pool, err := pgxpool.New(t.Context(), dsn)
-	is.NoErr(err)
+	pool := must(pgxpool.New(t.Context(), dsn))(t)
 	defer pool.Close()
 	var stores []*unreliableStore
 	for i := range 3 {

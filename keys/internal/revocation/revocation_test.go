@@ -57,11 +57,9 @@ func TestRevocation_HoldsAcrossProcesses(t *testing.T) {
 func openPostgres(tb testing.TB, dsn string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
-	pool, err := pgxpool.New(tb.Context(), dsn)
-	is.NoErr(err)
+	pool := must(pgxpool.New(tb.Context(), dsn))(tb)
 	tb.Cleanup(pool.Close)
-	db, err := postgres.New(pool, nil)
-	is.NoErr(err)
+	db := must(postgres.New(pool, nil))(tb)
 	is.NoErr(db.Migrate(tb.Context()))
 	return db.Keys()
 }
@@ -74,8 +72,7 @@ func openSQLite(tb testing.TB, file string) keys.Store {
 	is.NoErr(err)
 	tb.Cleanup(func() { pool.Close() })
 	pool.SetMaxOpenConns(3)
-	db, err := sqlite.New(pool)
-	is.NoErr(err)
+	db := must(sqlite.New(pool))(tb)
 	is.NoErr(db.Migrate(tb.Context()))
 	return db.Keys()
 }
@@ -89,23 +86,15 @@ const prune = `
 	WHERE number <= (SELECT max(number) FROM canvasback_key_changes) - `
 
 func postgresPruner(t *testing.T, dsn string) pruner {
-	pool, err := pgxpool.New(t.Context(), dsn)
-	is.New(t).NoErr(err)
+	pool := must(pgxpool.New(t.Context(), dsn))(t)
 	t.Cleanup(pool.Close)
-	return func(ctx context.Context) error {
-		_, err := pool.Exec(ctx, prune+strconv.Itoa(rand.IntN(4)))
-		return err
-	}
+	return func(ctx context.Context) error { return errorOf(pool.Exec(ctx, prune+strconv.Itoa(rand.IntN(4)))) }
 }
 
 func sqlitePruner(t *testing.T, file string) pruner {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
-	is.New(t).NoErr(err)
+	db := must(sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"))(t)
 	t.Cleanup(func() { db.Close() })
-	return func(ctx context.Context) error {
-		_, err := db.ExecContext(ctx, prune+strconv.Itoa(rand.IntN(4)))
-		return err
-	}
+	return func(ctx context.Context) error { return errorOf(db.ExecContext(ctx, prune+strconv.Itoa(rand.IntN(4)))) }
 }
 
 // unreliableStore delays and loses responses at random.
@@ -230,11 +219,9 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 		issued = append(issued, issue(t, changer, keys.Fields{}))
 		tokens = append(tokens, signToken(issued[i].Raw, issued[i].Key.ID))
 	}
-	db, err := sql.Open("sqlite", "file:"+original)
-	is.NoErr(err)
+	db := must(sql.Open("sqlite", "file:"+original))(t)
 	defer db.Close()
-	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, restored)
-	is.NoErr(err)
+	must(db.ExecContext(ctx, `VACUUM INTO ?`, restored))(t)
 	databases := []keys.Store{store.Store, openSQLite(t, restored)}
 	for round := range 20 {
 		store.current.Store(&databases[round%2])
@@ -242,8 +229,7 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 		for range random.IntN(4) {
 			i := random.IntN(len(issued))
 			active := random.IntN(2) == 0
-			_, err := changer.Update(ctx, issued[i].Key.ID, keys.Fields{Active: &active})
-			is.NoErr(err)
+			must(changer.Update(ctx, issued[i].Key.ID, keys.Fields{Active: &active}))(t)
 			if !active {
 				is.Equal(verify(t, checker, issued[i].Raw), keys.ErrInactive)
 				is.Equal(verify(t, checker, tokens[i]), keys.ErrInactive)
@@ -251,8 +237,7 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 		}
 		time.Sleep(2 * shortLease)
 		for i, key := range issued {
-			stored, err := store.Find(ctx, key.Key.Digest)
-			is.NoErr(err)
+			stored := must(store.Find(ctx, key.Key.Digest))(t)
 			is.Equal(verify(t, checker, key.Raw) == nil, stored.Active)
 			is.Equal(verify(t, checker, tokens[i]) == nil, stored.Active)
 		}
@@ -490,10 +475,7 @@ func (c changer) change(ctx context.Context, k *trackedKey, more func(changes in
 		time.Sleep(c.skew) // a use before the creation is not written
 	}
 	update := func(fields keys.Fields) {
-		retry(func(service *keys.Service) error {
-			_, err := service.Update(ctx, issued.Key.ID, fields)
-			return err
-		})
+		retry(func(service *keys.Service) error { return errorOf(service.Update(ctx, issued.Key.ID, fields)) })
 	}
 	rotate := func(overlap time.Duration) (retries int) {
 		return retry(func(service *keys.Service) error {
