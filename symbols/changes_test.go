@@ -47,8 +47,7 @@ func TestFollow_TenantsShareFirstRead(t *testing.T) {
 		store.hold.Store(&hold)
 		for i := range 10 {
 			go func() {
-				f, err := s.Tenant(fmt.Sprint("tenant ", i)).Follow(t.Context(), "")
-				is.NoErr(err)
+				f := must(s.Tenant(fmt.Sprint("tenant ", i)).Follow(t.Context(), ""))(t)
 				f.Close()
 			}()
 		}
@@ -68,8 +67,7 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 				is := is.New(t)
 				store := &heldStore{Store: memory.New().Symbols()}
 				s := newService(t, store, nil)
-				first, err := s.Follow(t.Context(), "")
-				is.NoErr(err)
+				first := must(s.Follow(t.Context(), ""))(t)
 				defer first.Close()
 				is.True(first.Take().All)
 
@@ -82,13 +80,11 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 				store.hold.Store(&hold)
 				joined := make(chan *symbols.Follower)
 				go func() {
-					f, err := s.Follow(t.Context(), "")
-					is.NoErr(err)
+					f := must(s.Follow(t.Context(), ""))(t)
 					joined <- f
 				}()
 				synctest.Wait()
-				_, err = s.CreateFolder(t.Context(), "A")
-				is.NoErr(err)
+				must(s.CreateFolder(t.Context(), "A"))(t)
 				time.Sleep(time.Second)
 				is.True(first.Take().Folders)
 				time.Sleep(time.Second)
@@ -138,13 +134,11 @@ func TestFollow_JoinAfterFailover(t *testing.T) {
 	is := is.New(t)
 	store := &otherHistoryStore{Store: memory.New().Symbols()}
 	service := newService(t, store, nil)
-	first, err := service.Follow(t.Context(), "")
-	is.NoErr(err)
+	first := must(service.Follow(t.Context(), ""))(t)
 	defer first.Close()
 	is.True(first.Take().All)
 	store.replaced.Store(true)
-	second, err := service.Follow(t.Context(), "")
-	is.NoErr(err)
+	second := must(service.Follow(t.Context(), ""))(t)
 	defer second.Close()
 	is.True(first.Take().All)
 }
@@ -180,16 +174,13 @@ func TestFollow_JoinDuringRead(t *testing.T) {
 		s := newService(t, store, nil)
 		var folders [2]symbols.Folder
 		for i, name := range []string{"A", "B"} {
-			var err error
-			folders[i], err = s.CreateFolder(t.Context(), name)
-			is.NoErr(err)
+			folders[i] = must(s.CreateFolder(t.Context(), name))(t)
 		}
 		change := func(folder int) {
 			_, err := s.CreateSymbol(t.Context(), folders[folder].ID, symbols.NewSymbol{Name: "n", Type: "text/plain", Data: "x"})
 			is.NoErr(err)
 		}
-		first, err := s.Follow(t.Context(), "")
-		is.NoErr(err)
+		first := must(s.Follow(t.Context(), ""))(t)
 		defer first.Close()
 		id := first.Take().ID
 
@@ -210,8 +201,7 @@ func TestFollow_JoinDuringRead(t *testing.T) {
 		change(0)
 		joined := make(chan *symbols.Follower)
 		go func() {
-			f, err := s.Follow(context.WithValue(t.Context(), joining{}, true), id)
-			is.NoErr(err)
+			f := must(s.Follow(context.WithValue(t.Context(), joining{}, true), id))(t)
 			joined <- f
 		}()
 		synctest.Wait()

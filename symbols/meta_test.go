@@ -8,17 +8,14 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/memory"
-	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
 func TestParseMeta(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	service, err := symbols.NewService(memory.New().Symbols(), nil)
-	is.NoErr(err)
-	folder, err := service.CreateFolder(t.Context(), "folder")
-	is.NoErr(err)
+	service := must(symbols.NewService(memory.New().Symbols(), nil))(t)
+	folder := must(service.CreateFolder(t.Context(), "folder"))(t)
 	for text, want := range map[string]string{
 		" {\"b\" : 1.50,\n\"a\":[ ]} ": `{"b":1.50,"a":[]}`,
 		`{"a":"\\u0000"}`:              `{"a":"\\u0000"}`, // a backslash
@@ -43,15 +40,14 @@ func TestParseMeta(t *testing.T) {
 func TestService_RejectsTagsThatNewTagsDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	s := testflag.Must(symbols.NewService(memory.New().Symbols(), nil))(t)
-	folder := testflag.Must(s.CreateFolder(t.Context(), "folder"))(t)
+	s := must(symbols.NewService(memory.New().Symbols(), nil))(t)
+	folder := must(s.CreateFolder(t.Context(), "folder"))(t)
 	symbol := symbols.NewSymbol{Name: "name", Type: "a/b", Data: "x"}
-	created := testflag.Must(s.CreateSymbol(t.Context(), folder.ID, symbol))(t)
+	created := must(s.CreateSymbol(t.Context(), folder.ID, symbol))(t)
 	for _, text := range []string{"a\x00b\n", "\xff\n", "\n", "a\na\n", "brass", strings.Repeat("a", 65) + "\n"} {
 		symbol.Tags = symbols.ParseTags(text)
-		_, err := s.CreateSymbol(t.Context(), folder.ID, symbol)
-		is.True(errors.Is(err, symbols.ErrInvalid))
-		_, err = s.UpdateSymbol(t.Context(), created.ID, symbols.SymbolFields{Tags: &symbol.Tags}, symbols.Any)
+		is.True(errors.Is(errorOf(s.CreateSymbol(t.Context(), folder.ID, symbol)), symbols.ErrInvalid))
+		_, err := s.UpdateSymbol(t.Context(), created.ID, symbols.SymbolFields{Tags: &symbol.Tags}, symbols.Any)
 		is.True(errors.Is(err, symbols.ErrInvalid))
 	}
 }

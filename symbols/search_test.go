@@ -51,8 +51,7 @@ func TestSearch_RejectsZeroQuery(t *testing.T) {
 	is := is.New(t)
 	s := newLibrary(t, memory.New().Symbols(), nil)
 	create(t, s, "a")
-	_, err := s.Search(t.Context(), symbols.Query{}, symbols.Range{})
-	is.True(errors.Is(err, symbols.ErrInvalid))
+	is.True(errors.Is(errorOf(s.Search(t.Context(), symbols.Query{}, symbols.Range{})), symbols.ErrInvalid))
 }
 
 func TestSearch_FoldsCase(t *testing.T) {
@@ -98,8 +97,7 @@ func TestSearch_Pages(t *testing.T) {
 	var want []int64
 	for i := range 3000 {
 		if i%1000 == 0 {
-			_, err := s.CreateFolder(t.Context(), fmt.Sprint(i))
-			is.NoErr(err)
+			must(s.CreateFolder(t.Context(), fmt.Sprint(i)))(t)
 		}
 		name := "other"
 		if i%1000%7 == 0 {
@@ -114,9 +112,7 @@ func TestSearch_Pages(t *testing.T) {
 	for _, limit := range []int{1, 10, 142, 143, 428, 429, 430} {
 		var got []int64
 		for page, after := (symbols.InfoPage{More: true}), int64(0); page.More; after = got[len(got)-1] {
-			var err error
-			page, err = s.Search(t.Context(), parseQuery(t, "VALVE"), symbols.Range{After: after, Limit: limit})
-			is.NoErr(err)
+			page = must(s.Search(t.Context(), parseQuery(t, "VALVE"), symbols.Range{After: after, Limit: limit}))(t)
 			is.True(len(page.Symbols) <= limit && (len(page.Symbols) == limit || !page.More))
 			for _, info := range page.Symbols {
 				got = append(got, info.ID)
@@ -217,8 +213,7 @@ func TestSearch_IsCorrectBeyondIndex(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 30 {
 		id, name := 1+random.Int64N(9000), fmt.Sprint("renamed ", i)
-		_, err := all.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any)
-		is.NoErr(err)
+		must(all.UpdateSymbol(t.Context(), id, symbols.SymbolFields{Name: &name}, symbols.Any))(t)
 		is.Equal(search(t, some, name), []string{name})
 		is.Equal(search(t, none, name), []string{name})
 		text := fmt.Sprint(random.IntN(3000), " valve")
@@ -252,11 +247,9 @@ func TestSearch_FindsTags(t *testing.T) {
 	is := is.New(t)
 	s := newLibrary(t, memory.New().Symbols(), nil)
 	for name, tags := range map[string][]string{"Gate valve": {"Brass", "DN 50\nflanged"}, "brasserie": nil} {
-		list, err := symbols.NewTags(tags...)
-		is.NoErr(err)
+		list := must(symbols.NewTags(tags...))(t)
 		is.Equal(list.List(), tags)
-		_, err = s.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x", Tags: list})
-		is.NoErr(err)
+		must(s.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: name, Type: "a/b", Data: "x", Tags: list}))(t)
 	}
 	for text, want := range map[string][]string{
 		"brass valve": {"Gate valve"},
@@ -276,8 +269,7 @@ func TestNewTags_RejectsInvalid(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	_, err := symbols.NewTags(many[1:]...)
-	is.NoErr(err)
+	must(symbols.NewTags(many[1:]...))(t)
 	for _, list := range [][]string{many, {"a", "a"}, {""}, {" \t"}, {"a\x00"}, {"\xff"}, {strings.Repeat("ä", 65)}} {
 		_, err := symbols.NewTags(list...)
 		is.True(errors.Is(err, symbols.ErrInvalid) && strings.HasPrefix(err.Error(), "tags"))
@@ -308,8 +300,7 @@ func TestSearch_LeavesOutRenamedSymbol(t *testing.T) {
 	s := newLibrary(t, renamingStore{memory.New().Symbols()}, &symbols.Options{SearchIndex: onlyNames})
 	create(t, s, "Gate valve", "Gate valve")
 	is.NoErr(s.LoadSearchIndex(t.Context()))
-	page, err := s.Search(t.Context(), parseQuery(t, "valve"), symbols.Range{})
-	is.NoErr(err)
+	page := must(s.Search(t.Context(), parseQuery(t, "valve"), symbols.Range{}))(t)
 	is.Equal(len(page.Symbols), 1)
 	is.Equal(page.Symbols[0].ID, int64(2))
 }
@@ -376,8 +367,7 @@ func TestSearch_SharesReadsOfChangingSegment(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 16 {
 			name := fmt.Sprint("Gate valve ", i)
-			_, err := s.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any)
-			is.NoErr(err)
+			must(s.UpdateSymbol(t.Context(), 1, symbols.SymbolFields{Name: &name}, symbols.Any))(t)
 			wg.Go(func() { is.Equal(len(search(t, s, "valve")), 1) })
 			synctest.Wait()
 		}

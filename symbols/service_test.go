@@ -11,22 +11,26 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 func newService(tb testing.TB, store symbols.Store, options *symbols.Options) *symbols.Service {
 	tb.Helper()
-	s, err := symbols.NewService(store, options)
-	is.New(tb).NoErr(err)
-	return s
+	return must(symbols.NewService(store, options))(tb)
 }
 
 // newLibrary returns a Service over a store with a folder, whose id is 1.
 func newLibrary(tb testing.TB, store symbols.Store, options *symbols.Options) *symbols.Service {
 	tb.Helper()
 	s := newService(tb, store, options)
-	_, err := s.CreateFolder(tb.Context(), "A")
-	is.New(tb).NoErr(err)
+	must(s.CreateFolder(tb.Context(), "A"))(tb)
 	return s
 }
 
@@ -37,9 +41,7 @@ func create(tb testing.TB, s *symbols.Service, names ...string) []symbols.Symbol
 	for i, name := range names {
 		given[i] = symbols.NewSymbol{Name: name, Type: "a/b", Data: "x"}
 	}
-	created, err := s.CreateSymbols(tb.Context(), 1, given)
-	is.New(tb).NoErr(err)
-	return created
+	return must(s.CreateSymbols(tb.Context(), 1, given))(tb)
 }
 
 func TestNewService_RequiresStore(t *testing.T) {
@@ -52,8 +54,7 @@ func TestService_RejectsInvalidFields(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newService(t, memory.New().Symbols(), nil)
-	folder, err := s.CreateFolder(t.Context(), strings.Repeat("🦆", 255))
-	is.NoErr(err)
+	folder := must(s.CreateFolder(t.Context(), strings.Repeat("🦆", 255)))(t)
 	symbol, err := s.CreateSymbol(t.Context(), folder.ID, symbols.NewSymbol{Name: " n ", Type: "image/svg+xml;a=b", Data: "d"})
 	is.NoErr(err)
 	for _, c := range []struct {
@@ -94,8 +95,7 @@ func TestService_ConditionalChanges(t *testing.T) {
 	ctx := t.Context()
 	s := newLibrary(t, memory.New().Symbols(), nil)
 	symbol := create(t, s, "n")[0]
-	folder, err := s.GetFolder(ctx, 1)
-	is.NoErr(err)
+	folder := must(s.GetFolder(ctx, 1))(t)
 
 	same, err := s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("n")}, symbols.IfMatch(symbol.Version))
 	is.NoErr(err)
@@ -108,15 +108,13 @@ func TestService_ConditionalChanges(t *testing.T) {
 	for _, match := range []symbols.Match{{}, symbols.IfMatch()} {
 		_, err = s.UpdateSymbol(ctx, symbol.ID, symbols.SymbolFields{Name: new("x")}, match)
 		is.Equal(err, symbols.ErrChanged)
-		_, err = s.UpdateFolder(ctx, folder.ID, new("x"), match)
-		is.Equal(err, symbols.ErrChanged)
+		is.Equal(errorOf(s.UpdateFolder(ctx, folder.ID, new("x"), match)), symbols.ErrChanged)
 	}
 	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(symbol.Version), 0), symbols.ErrChanged)
 	is.NoErr(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0))
 	is.Equal(s.DeleteSymbol(ctx, symbol.ID, symbols.IfMatch(changed.Version), 0), symbols.ErrSymbolNotFound)
 
-	renamed, err := s.UpdateFolder(ctx, folder.ID, new("B"), symbols.IfMatch(folder.Version))
-	is.NoErr(err)
+	renamed := must(s.UpdateFolder(ctx, folder.ID, new("B"), symbols.IfMatch(folder.Version)))(t)
 	_, err = s.UpdateFolder(ctx, folder.ID, new("C"), symbols.IfMatch(folder.Version))
 	is.Equal(err, symbols.ErrChanged)
 	is.Equal(s.DeleteFolder(ctx, folder.ID, symbols.IfMatch(folder.Version), 0), symbols.ErrChanged)
@@ -134,17 +132,11 @@ func TestService_CreatesAllSymbolsOrNone(t *testing.T) {
 	_, err := s.CreateSymbols(ctx, 1, []symbols.NewSymbol{first, second, {Name: "third", Data: "3"}})
 	is.True(errors.Is(err, symbols.ErrInvalid))
 	is.True(strings.HasPrefix(err.Error(), "symbols[2].type must be"))
-	_, err = s.CreateSymbols(ctx, 2, []symbols.NewSymbol{first})
-	is.Equal(err, symbols.ErrFolderNotFound)
-	page, err := s.ListSymbols(ctx, 1, symbols.Range{})
-	is.NoErr(err)
-	is.Equal(len(page.Symbols), 0)
+	is.Equal(errorOf(s.CreateSymbols(ctx, 2, []symbols.NewSymbol{first})), symbols.ErrFolderNotFound)
+	is.Equal(len(must(s.ListSymbols(ctx, 1, symbols.Range{}))(t).Symbols), 0)
 
-	created, err := s.CreateSymbols(ctx, 1, []symbols.NewSymbol{first, second})
-	is.NoErr(err)
-	page, err = s.ListSymbols(ctx, 1, symbols.Range{})
-	is.NoErr(err)
-	is.Equal(page.Symbols, created)
+	created := must(s.CreateSymbols(ctx, 1, []symbols.NewSymbol{first, second}))(t)
+	is.Equal(must(s.ListSymbols(ctx, 1, symbols.Range{}))(t).Symbols, created)
 	is.Equal(len(created), 2)
 	is.Equal(created[0].Name+created[0].Type+created[0].Data, "firsta/b1")
 	is.Equal(created[1].Name+created[1].Type+created[1].Data, "secondc/d2")
@@ -193,6 +185,5 @@ func TestService_AcceptsWrappedErrors(t *testing.T) {
 	missing := new(symbols.MissingError)
 	is.True(errors.As(err, &missing) && missing.ID == 7)
 	is.NoErr(s.DeleteFolder(t.Context(), 1, symbols.Any, 0))
-	_, err = s.Restore(t.Context(), 1, nil, 0)
-	is.True(errors.Is(err, symbols.ErrFolderGone))
+	is.True(errors.Is(errorOf(s.Restore(t.Context(), 1, nil, 0)), symbols.ErrFolderGone))
 }

@@ -12,9 +12,16 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )
+
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // file is a file of a test archive. The function alter, if not nil, changes its
 // header.
@@ -40,10 +47,8 @@ func zipOf(t testing.TB, files ...file) []byte {
 		if f.alter != nil {
 			f.alter(header)
 		}
-		w, err := z.CreateRaw(header)
-		is.NoErr(err)
-		_, err = io.WriteString(w, f.content)
-		is.NoErr(err)
+		w := must(z.CreateRaw(header))(t)
+		must(io.WriteString(w, f.content))(t)
 	}
 	is.NoErr(z.Close())
 	return out.Bytes()
@@ -52,15 +57,11 @@ func zipOf(t testing.TB, files ...file) []byte {
 // unzip returns the files of an archive.
 func unzip(t testing.TB, archive []byte) []file {
 	t.Helper()
-	is := is.New(t)
-	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
+	z := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 	var files []file
 	for _, entry := range z.File {
-		r, err := entry.Open()
-		is.NoErr(err)
-		content, err := io.ReadAll(r)
-		is.NoErr(err)
+		r := must(entry.Open())(t)
+		content := must(io.ReadAll(r))(t)
 		files = append(files, file{name: entry.Name, content: string(content)})
 	}
 	return files

@@ -30,8 +30,7 @@ import (
 // drawioLibrary returns a library with the entries of a JSON array.
 func drawioLibrary(t testing.TB, entries ...map[string]any) string {
 	t.Helper()
-	text, err := json.Marshal(entries)
-	is.New(t).NoErr(err)
+	text := must(json.Marshal(entries))(t)
 	var escaped bytes.Buffer
 	is.New(t).NoErr(xml.EscapeText(&escaped, text))
 	return `<mxlibrary title="Pipes">` + escaped.String() + `</mxlibrary>`
@@ -41,10 +40,8 @@ func drawioLibrary(t testing.TB, entries ...map[string]any) string {
 func deflated(t testing.TB, diagram string) string {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	is.New(t).NoErr(err)
-	_, err = io.WriteString(w, url.PathEscape(diagram))
-	is.New(t).NoErr(err)
+	w := must(flate.NewWriter(&out, flate.BestCompression))(t)
+	must(io.WriteString(w, url.PathEscape(diagram)))(t)
 	is.New(t).NoErr(w.Close())
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
@@ -58,9 +55,7 @@ func drawingData(name string) string {
 
 func readLibrary(t testing.TB, text string, options *bundle.Options) *bundle.Contents {
 	t.Helper()
-	contents, err := bundle.Read(t.Context(), []byte(text), options)
-	is.New(t).NoErr(err)
-	return contents
+	return must(bundle.Read(t.Context(), []byte(text), options))(t)
 }
 
 func TestRead_DrawioLibrary(t *testing.T) {
@@ -148,8 +143,7 @@ func TestRead_DrawioLibrary(t *testing.T) {
 func TestWriteDrawio_RoundTrip(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	tags, err := symbols.NewTags("a", "b")
-	is.NoErr(err)
+	tags := must(symbols.NewTags("a", "b"))(t)
 	list := []symbols.Symbol{
 		{ID: 1, Name: `Gate <"&'> valve`, Data: drawing, Tags: tags}, {ID: 2, Name: "text", Data: "x"}, {ID: 3, Name: "b", Data: drawing},
 	}
@@ -237,8 +231,7 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	)
 	_, err := bundle.Read(t.Context(), archive, nil)
 	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library; fake.jpg: a GIF, not a JPEG")
-	contents, err := bundle.Read(t.Context(), archive, &bundle.Options{Skip: true})
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), archive, &bundle.Options{Skip: true}))(t)
 	var got []string
 	for _, file := range contents.Files {
 		s := file.Symbol
@@ -282,8 +275,7 @@ func TestRead_UnicodePath(t *testing.T) {
 		files = append(files, file{name: fmt.Sprint(i, ".svg"), content: drawing, alter: func(header *zip.FileHeader) { header.Extra = extra }})
 	}
 	archive := zipOf(t, files...)
-	contents, err := bundle.Read(t.Context(), archive, nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), archive, nil))(t)
 	is.Equal(contents.Files[0].Name, "П.svg")
 	is.Equal(contents.Files[0].Symbol.Name, "П")
 	is.Equal(contents.Files[1].Symbol.Name, "½")
@@ -315,7 +307,6 @@ func TestWriteDrawio_KeepsNames(t *testing.T) {
 	const name = "a\uffff\ufffeb\u2028c\x01<&>\"'\u0085"
 	var out bytes.Buffer
 	is.NoErr(bundle.WriteDrawio(&out, pagesOf([]symbols.NewSymbol{{Name: name, Type: "a/b", Data: drawing}}, 1)))
-	contents, err := bundle.Read(t.Context(), out.Bytes(), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), out.Bytes(), nil))(t)
 	is.Equal(contents.Files[0].Symbol.Name, name)
 }

@@ -27,8 +27,7 @@ func deflatedZip(t testing.TB, name string, fill func(io.Writer)) []byte {
 	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	w, err := z.Create(name)
-	is.NoErr(err)
+	w := must(z.Create(name))(t)
 	fill(w)
 	is.NoErr(z.Close())
 	return out.Bytes()
@@ -81,9 +80,8 @@ func TestRead_LimitsApplyToData(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	archive := deflatedZip(t, "a.svg", blankSVG(3)) // 4 MiB of data
-	_, err := bundle.Read(t.Context(), archive, nil)
-	is.NoErr(err) // below ratioFreeBytes
-	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Symbol: 4 << 20}})
+	must(bundle.Read(t.Context(), archive, nil))(t) // below ratioFreeBytes
+	_, err := bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Symbol: 4 << 20}})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 	is.Equal(err.Error(), "a.svg is too large")
 	_, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: bundle.Limits{Total: 4 << 20}})
@@ -116,8 +114,7 @@ func TestRead_ManySmallFiles(t *testing.T) {
 	for i := range files {
 		files[i] = file{name: fmt.Sprintf("%0240d.svg", i), content: "<svg/>"}
 	}
-	contents, err := bundle.Read(t.Context(), zipOf(t, files...), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), zipOf(t, files...), nil))(t)
 	is.Equal(len(contents.Files), len(files))
 }
 
@@ -139,8 +136,7 @@ func TestRead_BombOfManyFiles(t *testing.T) {
 func deflate(t testing.TB, out io.Writer, content []byte) {
 	t.Helper()
 	is := is.New(t)
-	w, err := flate.NewWriter(out, flate.BestCompression)
-	is.NoErr(err)
+	w := must(flate.NewWriter(out, flate.BestCompression))(t)
 	w.Write(content)
 	is.NoErr(w.Close())
 }
@@ -328,8 +324,7 @@ func TestRead_BombsInLibraries(t *testing.T) {
 		`<svg xmlns="http://www.w3.org/2000/svg"` + strings.Repeat(` a=""`, 1<<19) + `/>`,
 	} {
 		is.True(allocated(func() {
-			_, err := bundle.Read(t.Context(), []byte(text), nil)
-			is.True(err != nil)
+			is.True(errorOf(bundle.Read(t.Context(), []byte(text), nil)) != nil)
 		}) < 20)
 	}
 }
@@ -358,8 +353,7 @@ func TestRead_BombsOfRepetition(t *testing.T) {
 	_, err := bundle.Read(t.Context(), zipOf(t, file{name: numbers + "set.json", content: icons(2_000, "x")}), nil)
 	is.True(errors.Is(err, bundle.ErrInvalid))
 
-	contents, err := bundle.Read(t.Context(), []byte(icons(2, strings.Repeat("A", 1<<20))), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), []byte(icons(2, strings.Repeat("A", 1<<20))), nil))(t)
 	is.True(len(contents.Files[1].Symbol.Meta) < 1000)
 
 	manifest := `{"format":"canvasback-symbols","version":1,"folder":"f","symbols":[` + strings.Repeat(`{"file":"x"},`, 2_000) + `{}]}`
@@ -396,10 +390,8 @@ func TestMemorySize_CoversContents(t *testing.T) {
 		return `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--` + strings.Repeat(" ", size) + `--></svg>`
 	}
 	archive := zipOf(t, file{name: "a.svg", content: svg(30_000)}, file{name: "b.svg", content: svg(60_000)})
-	memory, err := bundle.MemorySize(archive, nil)
-	is.NoErr(err)
-	contents, err := bundle.Read(t.Context(), archive, nil)
-	is.NoErr(err)
+	memory := must(bundle.MemorySize(archive, nil))(t)
+	contents := must(bundle.Read(t.Context(), archive, nil))(t)
 	size := 0
 	for _, symbol := range contents.Symbols() {
 		size += len(symbol.Data)
@@ -408,11 +400,9 @@ func TestMemorySize_CoversContents(t *testing.T) {
 	is.True(memory < 400_000)
 
 	// The limits bound what Read decompresses, whatever the headers declare.
-	bounded, err := bundle.MemorySize(archive, &bundle.Options{Limits: bundle.Limits{Total: 30_000}})
-	is.NoErr(err)
+	bounded := must(bundle.MemorySize(archive, &bundle.Options{Limits: bundle.Limits{Total: 30_000}}))(t)
 	is.True(bounded <= 3*30_000/3*4+2<<10) // and 1 KiB for each entry
-	library, err := bundle.MemorySize(make([]byte, 1000), nil)
-	is.NoErr(err)
+	library := must(bundle.MemorySize(make([]byte, 1000), nil))(t)
 	is.Equal(library, int64(4000))
 }
 
@@ -420,10 +410,8 @@ func TestRead_DryRunHoldsOneFileAtATime(t *testing.T) {
 	is := is.New(t)
 	archive := zipOf(t, file{name: "a.svg", content: drawing}, file{name: "b.svg", content: drawing}, file{name: "c.svg", content: drawing})
 	read := func(options bundle.Options) (*bundle.Contents, int64) {
-		memory, err := bundle.MemorySize(archive, &options)
-		is.NoErr(err)
-		contents, err := bundle.Read(t.Context(), archive, &options)
-		is.NoErr(err)
+		memory := must(bundle.MemorySize(archive, &options))(t)
+		contents := must(bundle.Read(t.Context(), archive, &options))(t)
 		return contents, memory
 	}
 	complete, all := read(bundle.Options{})
@@ -458,14 +446,12 @@ func TestRead_AliasesCountAsDecompressed(t *testing.T) {
 func TestRead_BrokenDiagramsCountAsDecompressed(t *testing.T) {
 	is := is.New(t)
 	var deflated bytes.Buffer
-	w, err := flate.NewWriter(&deflated, flate.BestCompression)
-	is.NoErr(err)
-	_, err = w.Write(make([]byte, 3<<20))
-	is.NoErr(err)
+	w := must(flate.NewWriter(&deflated, flate.BestCompression))(t)
+	must(w.Write(make([]byte, 3<<20)))(t)
 	is.NoErr(w.Flush()) // without the last block
 	diagram := `{"xml":"` + base64.StdEncoding.EncodeToString(deflated.Bytes()) + `"},`
 	library := "<mxlibrary>[" + strings.Repeat(diagram, 20) + "{}]</mxlibrary>"
-	_, err = bundle.Read(t.Context(), zipOf(t, file{name: "a.xml", content: library}), &bundle.Options{Skip: true})
+	_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.xml", content: library}), &bundle.Options{Skip: true})
 	is.True(errors.Is(err, bundle.ErrTooLarge))
 }
 
@@ -491,13 +477,11 @@ func TestRead_ManifestOfAnotherProgram(t *testing.T) {
 	const svg = `<svg xmlns="http://www.w3.org/2000/svg"/>`
 	data := zipOf(t, file{name: "b.svg", content: svg}, file{name: "app/icon.svg", content: svg},
 		file{name: "app/manifest.json", content: `{"name":"My web app","icons":[]}`})
-	contents, err := bundle.Read(t.Context(), data, &bundle.Options{Skip: true})
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), data, &bundle.Options{Skip: true}))(t)
 	is.Equal(len(contents.Files), 2)
 	is.Equal(len(contents.Skipped), 1)
 	is.Equal(contents.Skipped[0].File, "app/manifest.json")
-	_, err = bundle.Read(t.Context(), data, nil)
-	is.True(errors.Is(err, bundle.ErrInvalid))
+	is.True(errors.Is(errorOf(bundle.Read(t.Context(), data, nil)), bundle.ErrInvalid))
 }
 
 // TestRead_ManifestWithManyTags: an empty tag takes three bytes of text and sixteen of memory.

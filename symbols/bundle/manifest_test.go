@@ -28,8 +28,7 @@ func TestRead_RepackedBundle(t *testing.T) {
 	for _, i := range []int{2, 1, 0} { // reversed
 		repacked = append(repacked, file{name: "Symbols/" + files[i].name, content: files[i].content})
 	}
-	contents, err := bundle.Read(t.Context(), zipOf(t, repacked...), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), zipOf(t, repacked...), nil))(t)
 	is.Equal(len(contents.Ignored), 3)
 	is.Equal(len(contents.Files), 2)
 	is.Equal(contents.Files[0].Name, "Symbols/drawing.svg") // in the order of the manifest

@@ -20,7 +20,7 @@ func TestRead_PlainZip(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	image := pngOf(t, 20, 10)
-	contents, err := bundle.Read(t.Context(), zipOf(t,
+	contents := must(bundle.Read(t.Context(), zipOf(t,
 		file{name: "valves/"},
 		file{name: "valves/Gate valve.svg", content: drawing},
 		file{name: "valves/.DS_Store", content: "x"},
@@ -31,8 +31,7 @@ func TestRead_PlainZip(t *testing.T) {
 		file{name: "/etc/Thumbs.db"},
 		file{name: "../../x.png", content: image},
 		file{name: "desktop.ini"},
-	), nil)
-	is.NoErr(err)
+	), nil))(t)
 	is.Equal(contents.Ignored, []bundle.FileNote{
 		{"valves/", "directory"},
 		{"valves/.DS_Store", "operating system file"},
@@ -148,8 +147,7 @@ func TestRead_RejectsMalformedSVG(t *testing.T) {
 		is.Equal(rejections(err), "a.svg: broken SVG: it is not well-formed XML")
 	}
 	deep := "<svg>" + strings.Repeat("<a>", 900) + strings.Repeat("</a>", 900) + "</svg>"
-	_, err := bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: deep}), nil)
-	is.NoErr(err)
+	must(bundle.Read(t.Context(), zipOf(t, file{name: "a.svg", content: deep}), nil))(t)
 }
 
 // rejections returns the files and reasons of a RejectedError.
@@ -251,8 +249,7 @@ func TestRead_ListsRejectedFiles(t *testing.T) {
 func TestRead_AcceptsEmptyBundle(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	contents, err := bundle.Read(t.Context(), writeBundle(t, "no symbols"), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(t.Context(), writeBundle(t, "no symbols"), nil))(t)
 	is.Equal(len(contents.Files), 0)
 }
 

@@ -22,30 +22,23 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	t.Helper()
 	is := is.New(t)
 	ctx := t.Context()
-	service, err := symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 1 << 10})
-	is.NoErr(err)
-	from, err := service.CreateFolder(ctx, "from")
-	is.NoErr(err)
-	to, err := service.CreateFolder(ctx, "to")
-	is.NoErr(err)
-	_, err = service.CreateSymbols(ctx, from.ID, given)
-	is.NoErr(err)
+	service := must(symbols.NewService(memory.New().Symbols(), &symbols.Options{PageSize: 1 << 10}))(t)
+	from := must(service.CreateFolder(ctx, "from"))(t)
+	to := must(service.CreateFolder(ctx, "to"))(t)
+	must(service.CreateSymbols(ctx, from.ID, given))(t)
 	var archive bytes.Buffer
-	err = bundle.Write(&archive, from.Name, func(after int64) (symbols.Page, error) {
+	err := bundle.Write(&archive, from.Name, func(after int64) (symbols.Page, error) {
 		return service.ListSymbols(ctx, from.ID, symbols.Range{After: after})
 	})
 	is.NoErr(err)
-	contents, err := bundle.Read(ctx, archive.Bytes(), nil)
-	is.NoErr(err)
+	contents := must(bundle.Read(ctx, archive.Bytes(), nil))(t)
 	if len(contents.Ignored) > 0 {
 		t.Errorf("ignored: %q", contents.Ignored)
 	}
-	_, err = service.CreateSymbols(ctx, to.ID, contents.Symbols())
-	is.NoErr(err)
+	must(service.CreateSymbols(ctx, to.ID, contents.Symbols()))(t)
 	var got []symbols.NewSymbol
 	for after, more := int64(0), true; more; {
-		page, err := service.ListSymbols(ctx, to.ID, symbols.Range{After: after})
-		is.NoErr(err)
+		page := must(service.ListSymbols(ctx, to.ID, symbols.Range{After: after}))(t)
 		for _, symbol := range page.Symbols {
 			got = append(got, symbols.NewSymbol{
 				Name: symbol.Name, Type: symbol.Type, Data: symbol.Data, Tags: symbol.Tags, Meta: symbol.Meta,

@@ -130,12 +130,10 @@ func TestWrite_LocalHeaders(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	archive := writeBundle(t, "Mixed", mixedSymbols(t)...)
-	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
+	z := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 	for _, entry := range z.File {
 		t.Log(entry.Name, entry.Method)
-		offset, err := entry.DataOffset()
-		is.NoErr(err)
+		offset := must(entry.DataOffset())(t)
 		local := archive[offset-int64(len(entry.Name))-30:]
 		if entry.Flags&8 != 0 || binary.LittleEndian.Uint16(local[6:]) != 1<<11 ||
 			binary.LittleEndian.Uint32(local[14:]) != entry.CRC32 ||
