@@ -18,11 +18,16 @@ import (
 	"example.com/canvasback/storage/testflag"
 )
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 // connect opens a connection that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	is.New(t).NoErr(err)
+	conn := must(pgx.Connect(t.Context(), dsn))(t)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -42,8 +47,7 @@ func TestDatabase_IsEmptyAndDroppedAfterTest(t *testing.T) {
 	const countDatabases = `SELECT count(*) FROM pg_database WHERE datname = $1`
 
 	outer := connect(t, pgtest.Database(t))
-	_, err := outer.Exec(t.Context(), `CREATE TABLE mine (id bigint)`)
-	is.NoErr(err)
+	must(outer.Exec(t.Context(), `CREATE TABLE mine (id bigint)`))(t)
 
 	var name string
 	t.Run("inner", func(t *testing.T) {
@@ -60,8 +64,7 @@ func TestDatabase_IsEmptyAndDroppedAfterTest(t *testing.T) {
 // Tests append parameters to the URL, also if that of the given server has none.
 func TestDatabase_TakesParameters(t *testing.T) {
 	is := is.New(t)
-	server, err := url.Parse(pgtest.Database(t))
-	is.NoErr(err)
+	server := must(url.Parse(pgtest.Database(t)))(t)
 	server.RawQuery = ""
 	t.Setenv("CANVASBACK_TEST_POSTGRES", server.String())
 	conn := connect(t, pgtest.Database(t)+"&search_path=mine")
@@ -74,15 +77,12 @@ func TestServer_KeepsDataAndURL(t *testing.T) {
 	is := is.New(t)
 	server := pgtest.Start(t)
 	conn := connect(t, server.DSN())
-	_, err := conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`)
-	is.NoErr(err)
+	must(conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`))(t)
 
 	for _, stop := range []func(){server.Stop, server.Kill} {
 		stop()
-		_, err = conn.Exec(t.Context(), `SELECT 1`)
-		is.True(err != nil) // the connection is broken
-		_, err = pgx.Connect(t.Context(), server.DSN())
-		is.True(err != nil) // connection refused
+		is.True(errorOf(conn.Exec(t.Context(), `SELECT 1`)) != nil)     // the connection is broken
+		is.True(errorOf(pgx.Connect(t.Context(), server.DSN())) != nil) // connection refused
 
 		server.Restart()
 		conn = connect(t, server.DSN())
@@ -94,8 +94,7 @@ func TestServer_KeepsDataAndURL(t *testing.T) {
 	server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = pgx.Connect(ctx, server.DSN())
-	is.True(err != nil) // a new connection gets no response
+	is.True(errorOf(pgx.Connect(ctx, server.DSN())) != nil) // a new connection gets no response
 	ping := make(chan error, 1)
 	go func() { ping <- conn.Ping(t.Context()) }()
 	select {
@@ -124,8 +123,7 @@ func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 	child.Env = append(os.Environ(), startAndWait+"=yes")
 	_, err := child.StdinPipe() // never closed
 	is.NoErr(err)
-	output, err := child.StdoutPipe()
-	is.NoErr(err)
+	output := must(child.StdoutPipe())(t)
 	is.NoErr(child.Start())
 	var dsn string
 	for dsn == "" {
@@ -141,8 +139,7 @@ func TestServer_StopsWhenProcessIsKilled(t *testing.T) {
 	conn := connect(t, dsn)
 	var dir string
 	is.NoErr(conn.QueryRow(t.Context(), `SHOW data_directory`).Scan(&dir))
-	_, err = os.Stat(dir)
-	is.NoErr(err)
+	must(os.Stat(dir))(t)
 
 	is.NoErr(child.Process.Kill())
 	child.Wait()
@@ -165,10 +162,8 @@ func TestPair_CommitsWaitForStandby(t *testing.T) {
 	t.Log("started in", time.Since(began))
 	conn := connect(t, pair.Primary.DSN())
 	standby := connect(t, pair.Standby.DSN())
-	_, err := conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`)
-	is.NoErr(err)
-	_, err = standby.Exec(t.Context(), `CREATE TABLE other ()`)
-	is.True(err != nil) // read-only
+	must(conn.Exec(t.Context(), `CREATE TABLE kept AS SELECT 1 AS id`))(t)
+	is.True(errorOf(standby.Exec(t.Context(), `CREATE TABLE other ()`)) != nil) // read-only
 
 	for _, outage := range []struct{ begin, end func() }{
 		{pair.Standby.Pause, pair.Standby.Resume},
@@ -193,15 +188,12 @@ func TestPair_CommitsWaitForStandby(t *testing.T) {
 	pair.Promote()
 	promoted := connect(t, pair.DSN(pair.Standby, pair.Primary)+"&target_session_attrs=read-write")
 	is.Equal(count(t, promoted, `SELECT count(*) FROM kept`), 4) // all that was committed
-	_, err = promoted.Exec(t.Context(), `INSERT INTO kept VALUES (3)`)
-	is.NoErr(err)
+	must(promoted.Exec(t.Context(), `INSERT INTO kept VALUES (3)`))(t)
 	is.Equal(count(t, conn, `SELECT count(*) FROM kept`), 4) // the old primary still serves reads
 	pair.Primary.Pause()
-	_, err = promoted.Exec(t.Context(), `INSERT INTO kept VALUES (4)`)
-	is.NoErr(err)
+	must(promoted.Exec(t.Context(), `INSERT INTO kept VALUES (4)`))(t)
 	pair.Primary.Resume()
 	is.NoErr(conn.Ping(t.Context()))
 	pair.Primary.Kill()
-	_, err = pgx.Connect(t.Context(), pair.Primary.DSN())
-	is.True(err != nil)
+	is.True(errorOf(pgx.Connect(t.Context(), pair.Primary.DSN())) != nil)
 }

@@ -23,25 +23,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must is [testflag.Must]: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 // connect opens a pool that is closed at the end of the test.
 func connect(t *testing.T, dsn string, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	is := is.New(t)
-	config, err := pgxpool.ParseConfig(dsn)
-	is.NoErr(err)
+	config := must(pgxpool.ParseConfig(dsn))(t)
 	if configure != nil {
 		configure(config)
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	is.NoErr(err)
+	pool := must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
 func execute(t *testing.T, pool *pgxpool.Pool, statements string) {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), statements)
-	is.New(t).NoErr(err)
+	must(pool.Exec(t.Context(), statements))(t)
 }
 
 // newFence returns a Fence for the connections of a pool.
@@ -78,8 +80,7 @@ func transact(ctx context.Context, f *fence.Fence, conn *pgx.Conn, id int64) err
 	if _, err := tx.Exec(ctx, lockItem, id); err != nil {
 		return err
 	}
-	_, err = f.Exec(ctx, conn, fence.Commit)
-	return err
+	return errorOf(f.Exec(ctx, conn, fence.Commit))
 }
 
 // callAll makes all kinds of calls at once, each for an item that exists and one that
@@ -184,8 +185,7 @@ func acquire(t *testing.T) (*pgxpool.Pool, *pgx.Conn) {
 	t.Helper()
 	pool := connect(t, pgtest.Database(t), nil)
 	execute(t, pool, createItems)
-	conn, err := pool.Acquire(t.Context())
-	is.New(t).NoErr(err)
+	conn := must(pool.Acquire(t.Context()))(t)
 	t.Cleanup(conn.Release)
 	return pool, conn.Conn()
 }
@@ -207,12 +207,9 @@ func TestExec_ScansRow(t *testing.T) {
 			is.NoErr(err)
 			is.Equal(name, "") // not NULL
 			s.Args = []any{int64(99)}
-			result, err := f.Exec(t.Context(), conn, s)
-			is.NoErr(err)
-			is.True(errors.Is(result.Scan(&id, &name), pgx.ErrNoRows))
+			is.True(errors.Is(must(f.Exec(t.Context(), conn, s))(t).Scan(&id, &name), pgx.ErrNoRows))
 			s.Args = []any{int64(1)}
-			result, err = f.Exec(t.Context(), conn, s)
-			is.NoErr(err)
+			result := must(f.Exec(t.Context(), conn, s))(t)
 			is.Equal(len(result.Rows), 1)
 			is.True(result.Scan(&id, new(int)) != nil) // not a number
 			result, err = f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT $1::bytea, NULL`, Args: []any{[]byte{0, 1, 255}}, Read: true})
@@ -225,8 +222,7 @@ func TestExec_ScansRow(t *testing.T) {
 			is.Equal(bytes, []byte{0, 1, 255})
 			is.Equal(null, nil)
 		}
-		result, err := f.Exec(t.Context(), conn, fence.Statement{Text: `UPDATE items SET name = name`})
-		is.NoErr(err)
+		result := must(f.Exec(t.Context(), conn, fence.Statement{Text: `UPDATE items SET name = name`}))(t)
 		is.Equal(result.Tag.RowsAffected(), int64(2))
 	}
 }
@@ -247,8 +243,7 @@ func TestExec_CallsTracer(t *testing.T) {
 	_, conn := acquire(t)
 	tracer := new(countingTracer)
 	f := fence.New(fence.Options{Tracer: tracer, Logger: slog.New(slog.DiscardHandler)})
-	_, err := f.Exec(t.Context(), conn, fence.Statement{Text: readItem, Args: []any{int64(1)}, Read: true})
-	is.NoErr(err)
+	must(f.Exec(t.Context(), conn, fence.Statement{Text: readItem, Args: []any{int64(1)}, Read: true}))(t)
 	is.Equal(*tracer, countingTracer{1, 1})
 }
 
@@ -259,8 +254,7 @@ func TestExec_DiscardsPreparedStatements(t *testing.T) {
 	pool, conn := acquire(t)
 	f := newFence(pool, fence.Auto)
 	for i := range 1200 {
-		_, err := f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true})
-		is.NoErr(err)
+		must(f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true}))(t)
 	}
 	var prepared int
 	is.NoErr(conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_prepared_statements`).Scan(&prepared))
@@ -273,10 +267,8 @@ func TestExec_IgnoresOutputSettings(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	_, conn := acquire(t)
-	_, err := conn.Exec(t.Context(), `SET bytea_output = escape`)
-	is.NoErr(err)
-	_, err = conn.Exec(t.Context(), `SET DateStyle = German`)
-	is.NoErr(err)
+	must(conn.Exec(t.Context(), `SET bytea_output = escape`))(t)
+	must(conn.Exec(t.Context(), `SET DateStyle = German`))(t)
 	for _, prepare := range []bool{true, false} {
 		f := fence.New(fence.Options{Prepare: prepare, Table: "shared", Logger: slog.New(slog.DiscardHandler)})
 		var digest []byte
@@ -293,8 +285,7 @@ func TestExec_IgnoresOutputSettings(t *testing.T) {
 func prepareMany(t *testing.T, f *fence.Fence, conn *pgx.Conn, without int) {
 	t.Helper()
 	for i := range 511 - without { // and one that reads the role of the server
-		_, err := f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true})
-		is.New(t).NoErr(err)
+		must(f.Exec(t.Context(), conn, fence.Statement{Text: fmt.Sprint(`SELECT `, i), Read: true}))(t)
 	}
 }
 
@@ -318,10 +309,8 @@ func TestExec_FailureAfterDiscard(t *testing.T) {
 	pool, conn := acquire(t)
 	f := newFence(pool, fence.Auto)
 	prepareMany(t, f, conn, 0)
-	_, err := f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT FROM missing`, Read: true})
-	is.True(err != nil)
-	_, err = f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT 1`, Read: true})
-	is.NoErr(err)
+	is.True(errorOf(f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT FROM missing`, Read: true})) != nil)
+	must(f.Exec(t.Context(), conn, fence.Statement{Text: `SELECT 1`, Read: true}))(t)
 }
 
 func TestExec_CommitReportsRollback(t *testing.T) {
@@ -330,15 +319,12 @@ func TestExec_CommitReportsRollback(t *testing.T) {
 	pool, conn := acquire(t)
 	f := newFence(pool, fence.Always)
 	for _, fails := range []bool{false, true} {
-		tx, err := conn.Begin(t.Context())
-		is.NoErr(err)
-		_, err = tx.Exec(t.Context(), `UPDATE items SET name = 'new' WHERE id = 1`)
-		is.NoErr(err)
+		tx := must(conn.Begin(t.Context()))(t)
+		must(tx.Exec(t.Context(), `UPDATE items SET name = 'new' WHERE id = 1`))(t)
 		if fails {
-			_, err = tx.Exec(t.Context(), `SELECT 1 / 0`)
-			is.True(err != nil)
+			is.True(errorOf(tx.Exec(t.Context(), `SELECT 1 / 0`)) != nil)
 		}
-		_, err = f.Exec(t.Context(), conn, fence.Commit)
+		_, err := f.Exec(t.Context(), conn, fence.Commit)
 		is.Equal(err != nil, fails)
 		is.NoErr(tx.Rollback(t.Context()))
 	}
@@ -351,8 +337,7 @@ func TestExec_ContextClosesConnection(t *testing.T) {
 	pool, conn := acquire(t)
 	f := newFence(pool, fence.Always)
 	sleep := func(ctx context.Context, seconds float64) error {
-		_, err := f.Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep($1)`, Args: []any{seconds}})
-		return err
+		return errorOf(f.Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep($1)`, Args: []any{seconds}}))
 	}
 	is.NoErr(sleep(t.Context(), 0)) // prepares it
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -20,9 +20,7 @@ import (
 // createShared creates the table of a migration.
 func createShared(t *testing.T, operator *pgxpool.Pool) {
 	t.Helper()
-	is := is.New(t)
-	migration, err := os.ReadFile("../../migrations/0012_fence.sql")
-	is.NoErr(err)
+	migration := must(os.ReadFile("../../migrations/0012_fence.sql"))(t)
 	statements, _, _ := strings.Cut(string(migration), "-- Roles")
 	execute(t, operator, strings.ReplaceAll(statements, "canvasback_fence", "shared"))
 }

@@ -23,14 +23,11 @@ import (
 // encrypt returns the configuration of connections to a server through a proxy with TLS.
 func encrypt(t *testing.T, dsn string) *pgx.ConnConfig {
 	t.Helper()
-	is := is.New(t)
-	config, err := pgx.ParseConfig(dsn)
-	is.NoErr(err)
+	config := must(pgx.ParseConfig(dsn))(t)
 	server := net.JoinHostPort(config.Host, fmt.Sprint(config.Port))
 	web := httptest.NewTLSServer(nil)
 	web.Close()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
-	is.NoErr(err)
+	listener := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates}))(t)
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()
@@ -62,12 +59,11 @@ func encrypt(t *testing.T, dsn string) *pgx.ConnConfig {
 func TestExec_ContextFreesEncryptedConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	conn, err := pgx.ConnectConfig(t.Context(), encrypt(t, pgtest.Database(t)))
-	is.NoErr(err)
+	conn := must(pgx.ConnectConfig(t.Context(), encrypt(t, pgtest.Database(t))))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	f := fence.New(fence.Options{Mode: fence.Always, Logger: slog.New(slog.DiscardHandler)})
-	_, err = f.Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep(3600)`})
+	_, err := f.Exec(ctx, conn, fence.Statement{Text: `SELECT pg_sleep(3600)`})
 	is.True(errors.Is(err, context.DeadlineExceeded))
 	is.True(conn.IsClosed())
 	closed := time.Now()
