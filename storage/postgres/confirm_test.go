@@ -46,8 +46,7 @@ func TestStorage_UnconfirmedWritesFail(t *testing.T) {
 			storagetest.RunUnconfirmed(t, must(postgres.New(pool, nil))(t), begin, test.timeout)
 
 			repeat(t, func(ctx context.Context) error { // PostgreSQL reports success, so the test can fail
-				_, err := pool.Exec(ctx, `CREATE OR REPLACE VIEW control AS SELECT 1`)
-				return err
+				return errorOf(pool.Exec(ctx, `CREATE OR REPLACE VIEW control AS SELECT 1`))
 			})
 			pair.Primary.Kill() // so that its processes do not wait for the standby when they end
 		})

@@ -59,8 +59,7 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 		return err
 	}
 	if len(list.Folders) < 3 {
-		_, err := store.InsertFolder(ctx, symbols.Folder{Name: name})
-		return err
+		return errorOf(store.InsertFolder(ctx, symbols.Folder{Name: name}))
 	}
 	folder := list.Folders[rand.N(len(list.Folders))].ID
 	another := list.Folders[rand.N(len(list.Folders))].ID
@@ -105,10 +104,7 @@ func TestStorage_RetriesAbortedReads(t *testing.T) {
 	store := migrate(t, pool).Symbols()
 	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"}))(t)
 	for name, read := range map[string]func() error{
-		"row": func() error {
-			_, err := store.GetFolder(t.Context(), folder.ID)
-			return err
-		},
+		"row": func() error { return errorOf(store.GetFolder(t.Context(), folder.ID)) },
 		"rows": func() error {
 			page, err := store.ListFolders(t.Context(), symbols.Range{})
 			is.Equal(len(page.Folders), 1)

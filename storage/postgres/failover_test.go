@@ -39,12 +39,11 @@ func connectToPrimary(t testing.TB, dsn string) *pgxpool.Pool {
 // startKeys runs a key service, as one process does.
 func startKeys(t testing.TB, pool *pgxpool.Pool, fence postgres.Fence) *keys.Service {
 	t.Helper()
-	service, err := keys.NewService(must(postgres.New(pool, &postgres.Options{Fence: fence}))(t).Keys(), &keys.Options{
+	service := must(keys.NewService(must(postgres.New(pool, &postgres.Options{Fence: fence}))(t).Keys(), &keys.Options{
 		Lease:       testLease,
 		ReadTimeout: testReadTimeout,
 		Logger:      slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
-	is.New(t).NoErr(err)
+	}))(t)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { service.Run(ctx) })

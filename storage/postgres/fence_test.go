@@ -33,44 +33,30 @@ type fencedCall struct {
 }
 
 var fencedReads = []fencedCall{
-	{"Find", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Find(ctx, digestOf("1"))
-		return err
-	}, nil},
+	{"Find", func(ctx context.Context, store keys.Store) error { return errorOf(store.Find(ctx, digestOf("1"))) }, nil},
 	{"Find of an unknown key", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Find(ctx, digestOf("unknown"))
-		return err
+		return errorOf(store.Find(ctx, digestOf("unknown")))
 	}, keys.ErrNotFound},
-	{"FindID", func(ctx context.Context, store keys.Store) error {
-		_, err := store.FindID(ctx, 1)
-		return err
-	}, nil},
-	{"Changes", func(ctx context.Context, store keys.Store) error {
-		_, err := store.Changes(ctx, 0)
-		return err
-	}, nil},
+	{"FindID", func(ctx context.Context, store keys.Store) error { return errorOf(store.FindID(ctx, 1)) }, nil},
+	{"Changes", func(ctx context.Context, store keys.Store) error { return errorOf(store.Changes(ctx, 0)) }, nil},
 }
 
 var fencedWrites = []fencedCall{
 	{"Update", func(ctx context.Context, store keys.Store) error {
-		_, err := storagetest.UpdateKey(ctx, store, 1, func(key *keys.Key) error {
+		return errorOf(storagetest.UpdateKey(ctx, store, 1, func(key *keys.Key) error {
 			key.Active = !key.Active
 			return nil
-		})
-		return err
+		}))
 	}, nil},
 	// A key that another call has revoked, whose commit may be unconfirmed.
 	{"Update that changes nothing", func(ctx context.Context, store keys.Store) error {
-		_, err := storagetest.UpdateKey(ctx, store, 1, func(*keys.Key) error { return errRejected })
-		return err
+		return errorOf(storagetest.UpdateKey(ctx, store, 1, func(*keys.Key) error { return errRejected }))
 	}, errRejected},
 	{"Update of an unknown key", func(ctx context.Context, store keys.Store) error {
-		_, err := storagetest.UpdateKey(ctx, store, 99, func(*keys.Key) error { return nil })
-		return err
+		return errorOf(storagetest.UpdateKey(ctx, store, 99, func(*keys.Key) error { return nil }))
 	}, keys.ErrNotFound},
 	{"Delete of an unknown key", func(ctx context.Context, store keys.Store) error {
-		_, err := storagetest.DeleteKey(ctx, store, 99)
-		return err
+		return errorOf(storagetest.DeleteKey(ctx, store, 99))
 	}, keys.ErrNotFound},
 }
 
@@ -246,8 +232,7 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 		outage.begin()
 		for _, dsn := range []string{first, pair.Primary.DSN()} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			_, err := connectToPrimary(t, dsn).Exec(ctx, `SELECT 1`)
-			is.True(err != nil)
+			is.True(errorOf(connectToPrimary(t, dsn).Exec(ctx, `SELECT 1`)) != nil)
 			is.NoErr(ctx.Err())
 			cancel()
 		}
@@ -334,8 +319,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 		for !strings.Contains(log.String(), `"synchronous_standby_names":"`+test.names+`"`) { // until the server has read the setting
 			is.True(time.Since(began) < patience)
 			log.Reset()
-			_, err := auto.Keys().Changes(t.Context(), 0)
-			is.NoErr(err)
+			must(auto.Keys().Changes(t.Context(), 0))(t)
 		}
 		is.Equal(auto.FenceState(), test.state)
 		is.True(strings.Contains(log.String(), `"level":"`+test.level+`","msg":"failover fence","state":"`+test.state+`"`))
@@ -345,8 +329,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 			always.Keys().Changes(t.Context(), 0)
 		}
 		log.Reset()
-		_, err := auto.Keys().Changes(t.Context(), 0)
-		is.NoErr(err)
+		must(auto.Keys().Changes(t.Context(), 0))(t)
 		is.Equal(log.String(), "") // no change
 
 		for _, call := range slices.Concat(fencedReads, fencedWrites) {
@@ -354,7 +337,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 			is.Equal(test.state == "complete", errors.Is(err, call.want))
 			is.True(errors.Is(call.call(t.Context(), never.Keys()), call.want))
 		}
-		_, err = strict.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: test.names})
+		_, err := strict.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: test.names})
 		is.Equal(test.state == "complete", err == nil)
 		is.Equal(never.FenceState(), "off")
 	}

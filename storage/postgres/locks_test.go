@@ -129,27 +129,18 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 
 	tx := begin(t, operator, `LOCK TABLE canvasback_keys, canvasback_folders`)
 	for _, call := range []func(context.Context) error{
-		func(ctx context.Context) error {
-			_, err := db.Keys().List(ctx, keys.Filter{}, keys.Range{})
-			return err
-		},
+		func(ctx context.Context) error { return errorOf(db.Keys().List(ctx, keys.Filter{}, keys.Range{})) },
 		func(ctx context.Context) error { _, err := db.Keys().Find(ctx, key.Digest); return err },
 		func(ctx context.Context) error {
-			_, err := storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil })
-			return err
+			return errorOf(storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil }))
 		},
 		func(ctx context.Context) error { _, err := db.Symbols().ListFolders(ctx, symbols.Range{}); return err },
 		func(ctx context.Context) error {
-			_, err := db.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 1, true)
-			return err
+			return errorOf(db.Symbols().ListSymbols(ctx, folder.ID, symbols.Range{}, 1, true))
 		},
+		func(ctx context.Context) error { return errorOf(db.Symbols().InsertSymbols(ctx, folder.ID, list)) },
 		func(ctx context.Context) error {
-			_, err := db.Symbols().InsertSymbols(ctx, folder.ID, list)
-			return err
-		},
-		func(ctx context.Context) error {
-			_, err := db.Symbols().UpdateSymbol(ctx, list[0].ID, func(*symbols.Symbol) error { return nil })
-			return err
+			return errorOf(db.Symbols().UpdateSymbol(ctx, list[0].ID, func(*symbols.Symbol) error { return nil }))
 		},
 		func(ctx context.Context) error {
 			return db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any})
@@ -163,8 +154,7 @@ func TestStorage_EndedContextReleasesConnection(t *testing.T) {
 	// server waits for the lock, and pgx waits for the server.
 	is.NoErr(tx.Rollback(t.Context()))
 	eventually(t, 0, func() int { return int(pool.Stat().AcquiredConns()) }) // all released
-	_, err := db.Keys().Find(t.Context(), key.Digest)
-	is.NoErr(err)
+	must(db.Keys().Find(t.Context(), key.Digest))(t)
 }
 
 // TestStorage_WritersOfDifferentFoldersDoNotWait has a transaction that has changed a

@@ -126,8 +126,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 	is.NoErr(all[1].Symbols().DeleteFolder(t.Context(), 1, symbols.Deletion{Match: symbols.Any}))
 	checkWorks(t, all[1])
 	for _, db := range []*postgres.DB{all[0], all[2]} {
-		folder := must(db.Symbols().GetFolder(t.Context(), 1))(t)
-		is.Equal(folder.Name, "folder of each") // unchanged
+		is.Equal(must(db.Symbols().GetFolder(t.Context(), 1))(t).Name, "folder of each") // unchanged
 	}
 }
 

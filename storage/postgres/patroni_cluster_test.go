@@ -112,8 +112,7 @@ func postgresAccount(t testing.TB) *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	account, err := user.Lookup("postgres")
-	is.New(t).NoErr(err)
+	account := must(user.Lookup("postgres"))(t)
 	uid, _ := strconv.Atoi(account.Uid)
 	gid, _ := strconv.Atoi(account.Gid)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -121,8 +120,7 @@ func postgresAccount(t testing.TB) *syscall.Credential {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	is.New(t).NoErr(err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port

@@ -80,18 +80,12 @@ func (w *writer) writeAll() {
 	if w.try("key created", func(ctx context.Context) (err error) {
 		issued, err = w.keys.Create(ctx, keys.Fields{Name: &name})
 		return err
-	}, func(ctx context.Context, w *writer) error {
-		_, err := w.keys.Get(ctx, issued.Key.ID)
-		return err
-	}) {
+	}, func(ctx context.Context, w *writer) error { return errorOf(w.keys.Get(ctx, issued.Key.ID)) }) {
 		rotated := issued
 		w.try("key rotated", func(ctx context.Context) (err error) {
 			rotated, err = w.keys.Rotate(ctx, issued.Key.ID, 0)
 			return err
-		}, func(ctx context.Context, w *writer) error {
-			_, err := w.keys.Verify(ctx, string(rotated.Raw))
-			return err
-		})
+		}, func(ctx context.Context, w *writer) error { return errorOf(w.keys.Verify(ctx, string(rotated.Raw))) })
 	}
 	w.writeSymbols(name)
 	w.writeExports(name)
@@ -103,10 +97,7 @@ func (w *writer) writeSymbols(name string) {
 	if !w.try("folder created", func(ctx context.Context) (err error) {
 		folder, err = w.symbols.CreateFolder(ctx, name)
 		return err
-	}, func(ctx context.Context, w *writer) error {
-		_, err := w.symbols.GetFolder(ctx, folder.ID)
-		return err
-	}) {
+	}, func(ctx context.Context, w *writer) error { return errorOf(w.symbols.GetFolder(ctx, folder.ID)) }) {
 		return
 	}
 	created := make([]symbols.Symbol, 3)
@@ -118,8 +109,7 @@ func (w *writer) writeSymbols(name string) {
 			if i == 2 { // may be deleted
 				return nil
 			}
-			_, err := w.symbols.GetSymbol(ctx, created[i].ID)
-			return err
+			return errorOf(w.symbols.GetSymbol(ctx, created[i].ID))
 		}) {
 			return
 		}
@@ -153,8 +143,7 @@ func (w *writer) writeExports(name string) {
 			if i == 1 { // may be removed
 				return nil
 			}
-			_, err := w.exports.Find(ctx, source)
-			return err
+			return errorOf(w.exports.Find(ctx, source))
 		}) {
 			return
 		}
@@ -177,15 +166,11 @@ func (w *writer) writeLink(name string) {
 	all := exports.LinkLimit{Links: 1 << 30, Bytes: 1 << 40}
 	if !w.try("link created", func(ctx context.Context) error {
 		return w.links.InsertLink(ctx, link, exports.LinkLimits{PerOwner: all, PerClient: all, Served: 64})
-	}, func(ctx context.Context, w *writer) error {
-		_, err := w.findLink(ctx, link.Digest)
-		return err
-	}) {
+	}, func(ctx context.Context, w *writer) error { return errorOf(w.findLink(ctx, link.Digest)) }) {
 		return
 	}
 	w.try("plan replaced", func(ctx context.Context) error {
-		_, err := w.links.ReplacePlan(ctx, link.Digest, 1, []byte("replaced"))
-		return err
+		return errorOf(w.links.ReplacePlan(ctx, link.Digest, 1, []byte("replaced")))
 	}, func(ctx context.Context, w *writer) error {
 		stored, err := w.findLink(ctx, link.Digest)
 		if err == nil && string(stored.Plan) != "replaced" {

@@ -51,8 +51,7 @@ func startPooler(t *testing.T, dsn string, keepsStatements bool, oldest int) str
 	}
 	version := must(exec.Command(program, "--version").Output())(t)
 	var major, minor int
-	_, err = fmt.Sscanf(string(version), "PgBouncer %d.%d", &major, &minor)
-	is.NoErr(err)
+	must(fmt.Sscanf(string(version), "PgBouncer %d.%d", &major, &minor))(t)
 	if major == 1 && minor < oldest {
 		t.Skipf("PgBouncer is older than 1.%d", oldest)
 	}

@@ -45,6 +45,9 @@ func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgx
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *pgxpool.Pool) *postgres.DB {
 	t.Helper()
@@ -65,18 +68,15 @@ func begin(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) pgx.
 func TestNew_RejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	_, err := postgres.New(nil, nil)
-	is.True(err != nil)
+	is.True(errorOf(postgres.New(nil, nil)) != nil)
 	pool := connect(t, "postgres://127.0.0.1:1/unused")
 	for _, options := range []*postgres.Options{
 		{Schema: strings.Repeat("s", 64)}, {Schema: "a\x00b"}, {Fence: -1}, {Fence: postgres.FenceStrict + 1},
 	} {
-		_, err := postgres.New(pool, options)
-		is.True(err != nil)
+		is.True(errorOf(postgres.New(pool, options)) != nil)
 	}
 	for _, options := range []*postgres.Options{nil, {}, {Schema: strings.Repeat("s", 63), Fence: postgres.FenceStrict}} {
-		_, err := postgres.New(pool, options)
-		is.NoErr(err)
+		must(postgres.New(pool, options))(t)
 	}
 }
 

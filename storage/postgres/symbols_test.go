@@ -105,19 +105,17 @@ func TestSymbols_ConfirmOnTheServerThatWasRead(t *testing.T) {
 		}
 	}
 	store, hold := open()
-	_, err := store.UpdateSymbol(t.Context(), 1, func(symbol *symbols.Symbol) error {
+	must(store.UpdateSymbol(t.Context(), 1, func(symbol *symbols.Symbol) error {
 		hold()
 		return rename(symbol)
-	})
-	is.NoErr(err)
+	}))(t)
 	is.Equal(must(stores[1].GetSymbol(t.Context(), 1))(t).Name, "changed")
 	store, hold = open()
-	_, err = store.UpdateSymbols(t.Context(), []int64{2}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
+	must(store.UpdateSymbols(t.Context(), []int64{2}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {
 		hold()
 		info.Tags = tags
 		return nil
-	})
-	is.NoErr(err)
+	}))(t)
 	is.Equal(must(stores[1].GetSymbol(t.Context(), 2))(t).Tags, tags)
 }
 

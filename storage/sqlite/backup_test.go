@@ -105,11 +105,10 @@ func TestBackup_RestoredVersionsDoNotRepeat(t *testing.T) {
 	is.NoErr(db.Backup(t.Context(), path))
 	rename := func(db *sqlite.DB, name string) symbols.Version {
 		t.Helper()
-		renamed, err := db.Symbols().UpdateFolder(t.Context(), folder.ID, func(f *symbols.Folder) error {
+		renamed := must(db.Symbols().UpdateFolder(t.Context(), folder.ID, func(f *symbols.Folder) error {
 			f.Name = name
 			return nil
-		})
-		is.NoErr(err)
+		}))(t)
 		return renamed.Version
 	}
 	lost := rename(db, "lost")

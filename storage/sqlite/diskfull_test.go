@@ -54,16 +54,14 @@ func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 		_, err := w.write(t.Context(), n+step)
 		_, ok := errors.AsType[*modernc.Error](err)
 		is.True(ok)
-		_, err = db.Keys().Find(t.Context(), w.digest(rotateStep))
-		is.NoErr(err)
+		must(db.Keys().Find(t.Context(), w.digest(rotateStep)))(t)
 		content, _, _, err := w.actual(t.Context(), db)
 		is.NoErr(err)
 		is.Equal(content, w.expected(n))
 	}
 	empty()
 	for range steps {
-		_, err := w.write(t.Context(), n)
-		is.NoErr(err) // without a restart
+		must(w.write(t.Context(), n))(t) // without a restart
 		n++
 		content, _, _, err := w.actual(t.Context(), db)
 		is.NoErr(err)

@@ -65,8 +65,7 @@ func TestGetSymbol_ReadsOneLargeSymbolAtATime(t *testing.T) {
 	for range 5 {
 		for _, id := range ids {
 			readers.Go(func() {
-				_, err := store.GetSymbol(t.Context(), id)
-				is.NoErr(err)
+				must(store.GetSymbol(t.Context(), id))(t)
 			})
 		}
 	}

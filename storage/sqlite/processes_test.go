@@ -37,8 +37,7 @@ func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
 	countUp(t, db, rounds)
 	is.NoErr(other.Wait())
 
-	folder := must(db.Symbols().GetFolder(t.Context(), 1))(t)
-	is.Equal(folder.Name, fmt.Sprint(2*rounds)) // no update is lost
+	is.Equal(must(db.Symbols().GetFolder(t.Context(), 1))(t).Name, fmt.Sprint(2*rounds)) // no update is lost
 	page := must(db.Symbols().ListSymbols(t.Context(), 1, symbols.Range{}, 1<<30, true))(t)
 	is.Equal(len(page.Symbols), 2*2*rounds)
 }
@@ -59,17 +58,13 @@ func countUp(t *testing.T, db *sqlite.DB, rounds int) {
 	}
 	for range rounds {
 		write(func() error {
-			_, err := db.Symbols().UpdateFolder(t.Context(), 1, func(folder *symbols.Folder) error {
+			return errorOf(db.Symbols().UpdateFolder(t.Context(), 1, func(folder *symbols.Folder) error {
 				n, err := strconv.Atoi(folder.Name)
 				folder.Name = strconv.Itoa(n + 1)
 				return err
-			})
-			return err
+			}))
 		})
-		write(func() error {
-			_, err := db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 2))
-			return err
-		})
+		write(func() error { return errorOf(db.Symbols().InsertSymbols(t.Context(), 1, make([]symbols.Symbol, 2))) })
 	}
 }
 

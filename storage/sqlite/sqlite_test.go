@@ -28,8 +28,7 @@ const pragmas = "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=jou
 // connect opens a database that is closed at the end of the test.
 func connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn)
-	is.New(t).NoErr(err)
+	db := must(sql.Open("sqlite", dsn))(t)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(4)
@@ -38,6 +37,9 @@ func connect(t testing.TB, dsn string) *sql.DB {
 
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
 
 // migrate returns a DB whose schema it brings to the latest version.
 func migrate(t testing.TB, pool *sql.DB) *sqlite.DB {
@@ -89,12 +91,11 @@ func TestMigrate_WaitsForLock(t *testing.T) {
 func schema(t testing.TB, db *sql.DB) []string {
 	t.Helper()
 	is := is.New(t)
-	rows, err := db.QueryContext(t.Context(), `
+	rows := must(db.QueryContext(t.Context(), `
 		SELECT name || ': ' || coalesce(sql, '')
 		FROM sqlite_schema
 		WHERE name NOT LIKE 'sqlite_%'
-		ORDER BY name`)
-	is.NoErr(err)
+		ORDER BY name`))(t)
 	defer rows.Close()
 	var list []string
 	for rows.Next() {

@@ -103,6 +103,9 @@ func (db *database) count(query string) (n int) {
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 
+// errorOf returns the error of a call that has a result too.
+func errorOf[T any](_ T, err error) error { return err }
+
 // migrated returns a handle on the database after its migration.
 func (db *database) migrated() handle {
 	db.t.Helper()

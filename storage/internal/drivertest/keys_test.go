@@ -15,11 +15,10 @@ func TestFind_IgnoresPublicKeyOfEarlierRawKey(t *testing.T) {
 		is := is.New(t)
 		store := db.migrated().Keys()
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		_, err := store.Insert(t.Context(), keys.Key{
+		must(store.Insert(t.Context(), keys.Key{
 			Digest: digestOf(1), PublicKey: keys.PublicKey{1}, CreatedAt: now, UpdatedAt: now,
 			PreviousDigest: digestOf(2), PreviousPublicKey: keys.PublicKey{2}, PreviousExpiresAt: now,
-		})
-		is.NoErr(err)
+		}))(t)
 		for _, rotation := range []struct {
 			statement        string
 			find             int

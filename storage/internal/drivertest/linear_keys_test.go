@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/matryer/is"
 
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/storagetest"
@@ -156,10 +155,8 @@ func nameOf(h *history, client, n int) string {
 // deleteKeys deletes all keys of a store.
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
-	is := is.New(t)
 	all := must(store.List(t.Context(), keys.Filter{}, keys.Range{}))(t)
 	for _, key := range all.Keys {
-		_, err := storagetest.DeleteKey(t.Context(), store, key.ID)
-		is.NoErr(err)
+		must(storagetest.DeleteKey(t.Context(), store, key.ID))(t)
 	}
 }

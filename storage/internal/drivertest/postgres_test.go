@@ -93,10 +93,7 @@ func openPostgres(t testing.TB, dsn string) *database {
 			pools = append(pools, connect(dsn))
 			return must(postgres.New(pools[len(pools)-1], nil))(t)
 		},
-		exec: func(statements string) error {
-			_, err := operator.Exec(t.Context(), statements)
-			return err
-		},
+		exec: func(statements string) error { return errorOf(operator.Exec(t.Context(), statements)) },
 		scan: func(query string, dest any) error { return operator.QueryRow(t.Context(), query).Scan(dest) },
 		prepare: func(statement string) func() error {
 			conn := must(operator.Acquire(t.Context()))(t)

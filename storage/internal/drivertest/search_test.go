@@ -88,12 +88,11 @@ func TestUpdate_FollowsMovedSymbol(t *testing.T) {
 		s := must(symbols.NewService(other, nil))(t)
 		for name, update := range map[string]func(id int64, meanwhile func()) error{
 			"one": func(id int64, meanwhile func()) error {
-				_, err := store.UpdateSymbol(ctx, id, func(symbol *symbols.Symbol) error {
+				return errorOf(store.UpdateSymbol(ctx, id, func(symbol *symbols.Symbol) error {
 					meanwhile()
 					symbol.Name = "new"
 					return nil
-				})
-				return err
+				}))
 			},
 			"many": func(id int64, meanwhile func()) error {
 				_, err := store.UpdateSymbols(ctx, []int64{id}, symbols.Stamp{}, func(info *symbols.SymbolInfo) error {

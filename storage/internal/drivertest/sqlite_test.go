@@ -97,10 +97,7 @@ func openSQLite(t testing.TB, file, parameters string) *database {
 		return pool
 	}
 	operator := connect()
-	exec := func(statements string) error {
-		_, err := operator.ExecContext(t.Context(), statements)
-		return err
-	}
+	exec := func(statements string) error { return errorOf(operator.ExecContext(t.Context(), statements)) }
 	return &database{
 		connect: func() handle { return must(sqlite.New(connect()))(t) },
 		exec:    exec,
@@ -126,8 +123,7 @@ func openSQLite(t testing.TB, file, parameters string) *database {
 			return func(folderID int64, symbol symbols.Symbol) error {
 				writer.Lock()
 				defer writer.Unlock()
-				_, err := insert.ExecContext(t.Context(), folderID, symbol.Name, symbol.Type, symbol.Data)
-				return err
+				return errorOf(insert.ExecContext(t.Context(), folderID, symbol.Name, symbol.Type, symbol.Data))
 			}
 		},
 	}
