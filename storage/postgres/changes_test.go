@@ -39,10 +39,7 @@ func TestChanges_LogInOrderOfCommits(t *testing.T) {
 	first := begin(t, pool, insertKeys(1, 1))
 	is.Equal(len(digests()), 0)
 	second := make(chan error)
-	go func() {
-		_, err := pool.Exec(context.WithoutCancel(t.Context()), insertKeys(2, 2))
-		second <- err
-	}()
+	go func() { second <- errorOf(pool.Exec(context.WithoutCancel(t.Context()), insertKeys(2, 2))) }()
 	eventually(t, 1, waiting(t, pool))
 	is.Equal(len(digests()), 0)
 	must(first.Exec(t.Context(), insertKeys(3, 3)))(t)

@@ -95,10 +95,7 @@ func (c droppingClient) insert(round int, store symbols.Store) {
 	folder := c.must("POST", "/symbol/folders", fmt.Sprintf(`{"name":"folder %d"}`, round))
 	acknowledged := c.sendAndDrop(func(statement string) bool { return strings.Contains(statement, "INSERT INTO canvasback_symbols") },
 		"POST", fmt.Sprintf("/symbol/folders/%d/symbols", folder.ID), `{"name":"symbol","type":"image/svg+xml","data":"<svg/>"}`)
-	page, err := store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 256<<10, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(store.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 256<<10, true))(t)
 	if len(page.Symbols) > 1 {
 		t.Errorf("the symbol exists %d times", len(page.Symbols))
 	}
@@ -123,15 +120,9 @@ func (c droppingClient) rotate() {
 	issued := c.must("POST", "/admin/api-keys", "")
 	check := func() int {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), "GET", c.urls[0]+"/symbol/folders", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must(http.NewRequestWithContext(t.Context(), "GET", c.urls[0]+"/symbol/folders", nil))(t)
 		request.Header.Set("x-api-key", issued.APIKey)
-		response, err := c.http.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must(c.http.Do(request))(t)
 		response.Body.Close()
 		return response.StatusCode
 	}

@@ -100,8 +100,8 @@ func changeRandomly(t *testing.T, store symbols.Store, name string) error {
 func TestStorage_RetriesAbortedReads(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	pool := connect(t, pgtest.Database(t))
-	store := migrate(t, pool).Symbols()
+	pool, db := newDatabase(t)
+	store := db.Symbols()
 	folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: "Valves"}))(t)
 	for name, read := range map[string]func() error{
 		"row": func() error { return errorOf(store.GetFolder(t.Context(), folder.ID)) },

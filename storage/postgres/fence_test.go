@@ -111,7 +111,7 @@ func wantAvailable(t *testing.T, store keys.Store) {
 		results := callAll(t.Context(), store, 20*time.Second)
 		for _, c := range slices.Concat(fencedReads, fencedWrites) {
 			if got := results[c.name]; !errors.Is(got, c.want) {
-				err = errors.Join(err, errors.New(fmt.Sprint(c.name, " returns ", got, ", want ", c.want)))
+				err = errors.Join(err, fmt.Errorf("%s returns %v, want %v", c.name, got, c.want))
 			}
 		}
 		return err
@@ -189,8 +189,7 @@ func TestFence_RejectsStandby(t *testing.T) {
 	k := createKeys(t, service, 1)[0]
 	for _, asynchronous := range []bool{false, true} {
 		if asynchronous {
-			execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = ''`)
-			execute(t, operator, `SELECT pg_reload_conf()`)
+			alterSystem(t, operator, `SET synchronous_standby_names = ''`)
 		}
 		for _, fence := range []postgres.Fence{postgres.FenceAuto, postgres.FenceAlways, postgres.FenceNever} {
 			pool := connect(t, pair.Standby.DSN())
@@ -220,13 +219,9 @@ func TestValidateConnect_FindsPrimary(t *testing.T) {
 		begin, end func()
 	}{
 		{"no standby", pair.Standby.Pause, pair.Standby.Resume},
-		{"read-only", func() {
-			execute(t, operator, `ALTER SYSTEM SET default_transaction_read_only = on`)
-			execute(t, operator, `SELECT pg_reload_conf()`)
-		}, func() {
+		{"read-only", func() { alterSystem(t, operator, `SET default_transaction_read_only = on`) }, func() {
 			execute(t, operator, `SET default_transaction_read_only = off`)
-			execute(t, operator, `ALTER SYSTEM RESET default_transaction_read_only`)
-			execute(t, operator, `SELECT pg_reload_conf()`)
+			alterSystem(t, operator, `RESET default_transaction_read_only`)
 		}},
 	} {
 		outage.begin()
@@ -313,8 +308,7 @@ func TestDB_FenceStateFollowsSetting(t *testing.T) {
 		{`canvasback_standby`, "complete", "INFO", "complete"},
 		{``, "off", "WARN", "complete"},
 	} {
-		execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = '`+test.names+`'`)
-		execute(t, operator, `SELECT pg_reload_conf()`)
+		alterSystem(t, operator, `SET synchronous_standby_names = '`+test.names+`'`)
 		began := time.Now()
 		for !strings.Contains(log.String(), `"synchronous_standby_names":"`+test.names+`"`) { // until the server has read the setting
 			is.True(time.Since(began) < patience)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
@@ -24,7 +23,7 @@ func TestInsertSymbols_WaitingShareStatement(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	inserts := new(insertCounter)
-	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
+	store := migrate(t, connectWith(t, dsn, traced(inserts.trace))).Symbols()
 	for name, test := range map[string]struct {
 		invalid string // data of a symbol that PostgreSQL rejects
 		inserts int32
@@ -103,7 +102,7 @@ func TestInsertSymbols_FoldersShareStatement(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	inserts := &insertCounter{hold: make(chan struct{})}
-	store := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = inserts })).Symbols()
+	store := migrate(t, connectWith(t, dsn, traced(inserts.trace))).Symbols()
 	ids := []int64{0: 1 << 40} // no folder
 	for i := range folders {
 		folder := must(store.InsertFolder(t.Context(), symbols.Folder{Name: fmt.Sprint(i)}))(t)
@@ -165,13 +164,10 @@ type insertCounter struct {
 	hold chan struct{} // closed when they may run, unless nil
 }
 
-func (c *insertCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (c *insertCounter) trace(_ *pgx.Conn, data pgx.TraceQueryStartData) {
 	if strings.Contains(data.SQL, "INSERT INTO canvasback_symbols ") {
 		if c.n.Add(1); c.hold != nil {
 			<-c.hold
 		}
 	}
-	return ctx
 }
-
-func (*insertCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

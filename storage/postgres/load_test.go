@@ -132,10 +132,7 @@ func (l *load) check(store symbols.Store) {
 	l.end()
 	found := make(map[string]int)
 	for after := int64(0); ; {
-		page, err := store.ListSymbols(l.t.Context(), l.folder, symbols.Range{After: after}, 256<<10, true)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		page := must(store.ListSymbols(l.t.Context(), l.folder, symbols.Range{After: after}, 256<<10, true))(l.t)
 		for _, symbol := range page.Symbols {
 			found[symbol.Name]++
 			after = symbol.ID

@@ -59,15 +59,13 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 	tx := begin(t, operator, lock, to.ID)
 	moved := make(chan error, 1)
 	go func() {
-		_, err := store.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(symbol *symbols.Symbol) error {
+		moved <- errorOf(store.Symbols().UpdateSymbol(t.Context(), list[0].ID, func(symbol *symbols.Symbol) error {
 			symbol.FolderID = to.ID
 			return nil
-		})
-		moved <- err
+		}))
 	}()
 	eventually(t, 1, waiting(t, operator))
-	_, err := tx.Exec(t.Context(), lock, from.ID) // against the lock order
-	is.NoErr(err)
+	must(tx.Exec(t.Context(), lock, from.ID))(t) // against the lock order
 	is.NoErr(tx.Commit(t.Context()))
 	is.NoErr(<-moved)
 }
@@ -76,9 +74,7 @@ func TestStorage_RetriesAfterDeadlock(t *testing.T) {
 func TestImport_WaitsForSameDigest(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	dsn := pgtest.Database(t)
-	operator := connect(t, dsn)
-	store := migrate(t, connect(t, dsn)).Keys()
+	operator, db := newDatabase(t)
 	tx := begin(t, operator, insertKeys(1, 1))
 	imported := make(chan error, 1)
 	go func() {
@@ -86,8 +82,7 @@ func TestImport_WaitsForSameDigest(t *testing.T) {
 		for _, text := range []string{"2", "1"} {
 			list = append(list, keys.Key{Digest: digestOf(text), CreatedAt: time.Now(), UpdatedAt: time.Now()})
 		}
-		_, err := store.Import(t.Context(), list)
-		imported <- err
+		imported <- errorOf(db.Keys().Import(t.Context(), list))
 	}()
 	eventually(t, 1, waiting(t, operator))
 	is.NoErr(tx.Commit(t.Context()))
@@ -109,8 +104,7 @@ func TestUpdateKey_SaysWhichLockItWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil })
-		failed <- err
+		failed <- errorOf(storagetest.UpdateKey(ctx, db.Keys(), key.ID, func(*keys.Key) error { return nil }))
 	}()
 	eventually(t, 1, waiting(t, operator))
 	cancel()
@@ -196,9 +190,8 @@ func TestStorage_WritersOfDifferentFoldersDoNotWait(t *testing.T) {
 // entry that is too much only then must not lose symbols in this call.
 func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	is, ctx := is.New(t), t.Context()
-	url := pgtest.Database(t)
-	operator := connect(t, url)
-	store := migrate(t, connect(t, url)).Symbols()
+	operator, db := newDatabase(t)
+	store := db.Symbols()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	oldest := now.Add(-time.Minute)
 	discard := func(name string, at time.Time, list ...symbols.Symbol) {
@@ -212,10 +205,7 @@ func TestPruneTrash_RemovesWhatItHasMarked(t *testing.T) {
 	discard("kept", now, slices.Repeat([]symbols.Symbol{{Name: "s", Type: "a/b", Data: "x"}}, 300)...)
 	tx := begin(t, operator, `SELECT FROM canvasback_trash WHERE name = 'expired' FOR UPDATE`)
 	pruned := make(chan error, 1)
-	go func() {
-		_, err := store.PruneTrash(ctx, oldest, 1<<20)
-		pruned <- err
-	}()
+	go func() { pruned <- errorOf(store.PruneTrash(ctx, oldest, 1<<20)) }()
 	eventually(t, 1, waiting(t, operator))
 	discard("large", now, symbols.Symbol{Name: "s", Type: "a/b", Data: strings.Repeat("y", 2<<20)})
 	is.NoErr(tx.Commit(ctx))

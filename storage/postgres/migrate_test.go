@@ -35,9 +35,7 @@ const oddSchema = `Odd "canvasback_" schema; näme.`
 // execute runs statements, as an operator would by hand.
 func execute(t testing.TB, pool *pgxpool.Pool, statements string) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), statements); err != nil {
-		t.Fatal(err)
-	}
+	must(pool.Exec(t.Context(), statements))(t)
 }
 
 // checkWorks writes to the database and reads from it.
@@ -47,8 +45,7 @@ func checkWorks(t testing.TB, db *postgres.DB) {
 	ctx := context.WithoutCancel(t.Context())
 	folder := must(db.Symbols().InsertFolder(ctx, symbols.Folder{Name: "folder"}))(t)
 	must(db.Symbols().InsertSymbols(ctx, folder.ID, make([]symbols.Symbol, 1)))(t)
-	list := must(db.Symbols().ListFolders(ctx, symbols.Range{}))(t)
-	is.Equal(len(list.Folders), 1) // no folder but this one
+	is.Equal(len(must(db.Symbols().ListFolders(ctx, symbols.Range{}))(t).Folders), 1) // no folder but this one
 	is.NoErr(db.Symbols().DeleteFolder(ctx, folder.ID, symbols.Deletion{Match: symbols.Any}))
 }
 
@@ -114,8 +111,7 @@ func TestOptions_SchemasAreSeparate(t *testing.T) {
 	var all []*postgres.DB
 	for _, options := range []*postgres.Options{nil, {Schema: "one"}, {Schema: oddSchema}} {
 		db := must(postgres.New(pool, options))(t)
-		names := must(db.Pending(t.Context()))(t)
-		is.Equal(len(names), len(files)) // regardless of other schemas
+		is.Equal(len(must(db.Pending(t.Context()))(t)), len(files)) // regardless of other schemas
 		is.NoErr(db.Migrate(t.Context()))
 		all = append(all, db)
 	}
@@ -140,8 +136,7 @@ func TestMigrate_FollowsSearchPath(t *testing.T) {
 	execute(t, connect(t, dsn), `CREATE SCHEMA mine`)
 
 	second := must(postgres.New(connect(t, dsn+"&search_path=mine,public"), nil))(t)
-	names := must(second.Pending(t.Context()))(t)
-	is.Equal(len(names), 0) // found in the second schema of the search_path
+	is.Equal(len(must(second.Pending(t.Context()))(t)), 0) // found in the second schema of the search_path
 	is.NoErr(second.Migrate(t.Context()))
 	checkWorks(t, second)
 
@@ -208,8 +203,7 @@ func TestMigrate_DuringAutovacuum(t *testing.T) {
 	dsn := server.DSN()
 	pool := connect(t, dsn)
 	migrateTo(t, pool, 16)
-	execute(t, pool, `ALTER SYSTEM SET autovacuum_naptime = '1s'`)
-	execute(t, pool, `SELECT pg_reload_conf()`)
+	alterSystem(t, pool, `SET autovacuum_naptime = '1s'`)
 	execute(t, pool, `INSERT INTO canvasback_folders (name) SELECT 'f' || n FROM generate_series(1, 20000) AS n`)
 	execute(t, pool, `ALTER TABLE canvasback_folders SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
 		autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`)
@@ -299,9 +293,7 @@ func TestMigrate_RejectsObjectsOfOtherOwner(t *testing.T) {
 		if _, err := super.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN PASSWORD 'password'`); err != nil {
 			t.Skip(err)
 		}
-		t.Cleanup(func() {
-			must(super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role))(t)
-		})
+		t.Cleanup(func() { must(super.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role))(t) })
 		execute(t, super, `GRANT CREATE, USAGE ON SCHEMA public TO `+role)
 		u := must(url.Parse(dsn))(t)
 		u.User = url.UserPassword(role, "password")

@@ -42,12 +42,11 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 	migrate(t, operator)
 	execute(t, operator, `ALTER SYSTEM SET max_connections = 20`) // after the restart
 	execute(t, operator, `CREATE ROLE viewer LOGIN PASSWORD 'viewer'`)
-	grant := func() {
-		execute(t, operator, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO viewer`)
-	}
+	const grantAll = `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO viewer`
+	grant := func() { execute(t, operator, grantAll) }
 	grant()
-	dsn, err := url.Parse(server.DSN() + "&synchronous_commit=on&pool_max_conns=4") // a crash must not lose acknowledged writes
-	is.NoErr(err)
+	// A crash must not lose acknowledged writes.
+	dsn := must(url.Parse(server.DSN() + "&synchronous_commit=on&pool_max_conns=4"))(t)
 	dsn.User = url.UserPassword("viewer", "viewer")
 	pools := []*pgxpool.Pool{connect(t, dsn.String()), connectWith(t, dsn.String(), sendCancelRequests)}
 	load := startLoad(t, serve(t, pools[0], storeTimeout), serve(t, pools[1], storeTimeout))
@@ -66,27 +65,16 @@ func TestStorage_RecoversFromOutages(t *testing.T) {
 			held.takeServer() // the pools may have reconnected first
 			execute(t, operator, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'viewer'`)
 		}, end: held.release},
-		{name: "no rights", begin: func() {
-			execute(t, operator, `REVOKE ALL ON ALL TABLES IN SCHEMA public FROM viewer`)
-		}, end: grant},
-		{name: "no tables", begin: func() {
-			execute(t, operator, `ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public`)
-		}, end: func() {
-			execute(t, operator, `DROP SCHEMA public; ALTER SCHEMA away RENAME TO public`)
-		}},
-		{name: "read-only", readsSucceed: true, begin: func() {
-			execute(t, operator, `ALTER SYSTEM SET default_transaction_read_only = on`)
-			execute(t, operator, `SELECT pg_reload_conf()`)
-		}, end: func() {
-			execute(t, operator, `ALTER SYSTEM RESET default_transaction_read_only`)
-			execute(t, operator, `SELECT pg_reload_conf()`)
-		}},
+		{name: "no rights", end: grant,
+			begin: func() { execute(t, operator, `REVOKE ALL ON ALL TABLES IN SCHEMA public FROM viewer`) }},
+		{name: "no tables",
+			begin: func() { execute(t, operator, `ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public`) },
+			end:   func() { execute(t, operator, `DROP SCHEMA public; ALTER SCHEMA away RENAME TO public`) }},
+		{name: "read-only", readsSucceed: true,
+			begin: func() { alterSystem(t, operator, `SET default_transaction_read_only = on`) },
+			end:   func() { alterSystem(t, operator, `RESET default_transaction_read_only`) }},
 	}
-	rounds := 1
-	if *testflag.Long {
-		rounds = 10
-	}
-	for range rounds {
+	for range testflag.Rounds(1, 1, 10) {
 		for _, o := range outages {
 			o.run(t, load)
 		}
@@ -163,11 +151,7 @@ func (h *heldConns) takePools(pools []*pgxpool.Pool) {
 	h.t.Helper()
 	for _, pool := range pools {
 		for range pool.Stat().MaxConns() {
-			conn, err := pool.Acquire(h.t.Context())
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			h.pooled = append(h.pooled, conn)
+			h.pooled = append(h.pooled, must(pool.Acquire(h.t.Context()))(h.t))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestReads_AreTooCheapToCompile(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
-	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
+	db := migrate(t, connectWith(t, dsn, traced(reads.trace)))
 	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	execute(t, operator, `INSERT INTO canvasback_folders (name) SELECT i::text FROM generate_series(1, 1000) AS i`)
 	execute(t, operator, `ANALYZE canvasback_folders`)
@@ -80,7 +79,7 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	dsn := pgtest.Database(t)
 	operator := connect(t, dsn)
 	reads := make(queryRecorder)
-	db := migrate(t, connectWith(t, dsn, func(c *pgxpool.Config) { c.ConnConfig.Tracer = reads }))
+	db := migrate(t, connectWith(t, dsn, traced(reads.trace)))
 	execute(t, operator, `ALTER TABLE canvasback_symbols SET (autovacuum_enabled = off)`)
 	folder := must(db.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	execute(t, operator, `
@@ -109,11 +108,8 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 // queryRecorder records the arguments of each query that reads.
 type queryRecorder map[string][]any
 
-func (q queryRecorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (q queryRecorder) trace(_ *pgx.Conn, data pgx.TraceQueryStartData) {
 	if text := strings.TrimSpace(data.SQL); strings.HasPrefix(text, "SELECT") || strings.HasPrefix(text, "WITH") {
 		q[data.SQL] = data.Args
 	}
-	return ctx
 }
-
-func (queryRecorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -42,6 +42,34 @@ func connectWith(t testing.TB, dsn string, configure func(*pgxpool.Config)) *pgx
 	return pool
 }
 
+// traced returns a function for connectWith that calls trace before each statement.
+func traced(trace func(conn *pgx.Conn, data pgx.TraceQueryStartData)) func(*pgxpool.Config) {
+	return func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer(trace) }
+}
+
+type tracer func(conn *pgx.Conn, data pgx.TraceQueryStartData)
+
+func (trace tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	trace(conn, data)
+	return ctx
+}
+
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// newDatabase returns a migrated database, and a pool for its operator.
+func newDatabase(t testing.TB) (operator *pgxpool.Pool, db *postgres.DB) {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	return connect(t, dsn), migrate(t, connect(t, dsn))
+}
+
+// alterSystem changes a setting of a server: "SET x = 1" or "RESET x".
+func alterSystem(t testing.TB, operator *pgxpool.Pool, change string) {
+	t.Helper()
+	execute(t, operator, `ALTER SYSTEM `+change)
+	execute(t, operator, `SELECT pg_reload_conf()`)
+}
+
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
 

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -70,18 +71,11 @@ func (s *schemas) take(t testing.TB) *postgres.Options {
 		}
 	}
 	t.Cleanup(func() {
-		schema := pgx.Identifier{options.Schema}.Sanitize()
-		_, err := s.pool.Exec(context.Background(), `
-			DELETE FROM `+schema+`.canvasback_keys;
-			DELETE FROM `+schema+`.canvasback_symbols;
-			DELETE FROM `+schema+`.canvasback_folders;
-			DELETE FROM `+schema+`.canvasback_trash;
-			DELETE FROM `+schema+`.canvasback_trash_symbols;
-			DELETE FROM `+schema+`.canvasback_exports;
-			DELETE FROM `+schema+`.canvasback_key_usage;
-			DELETE FROM `+schema+`.canvasback_links;
-			DELETE FROM `+schema+`.canvasback_facts`)
-		if err != nil {
+		prefix, statements := pgx.Identifier{options.Schema}.Sanitize()+".canvasback_", ""
+		for _, table := range strings.Fields("keys symbols folders trash trash_symbols exports key_usage links facts") {
+			statements += `DELETE FROM ` + prefix + table + `;`
+		}
+		if _, err := s.pool.Exec(context.Background(), statements); err != nil {
 			t.Error(err)
 		}
 		s.unused <- options.Schema

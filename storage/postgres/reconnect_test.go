@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -90,39 +89,24 @@ func TestStorage_ReconnectsAfterLostConnections(t *testing.T) {
 	}
 }
 
-// terminator is a tracer that terminates connections when they send a query other than
-// a ping.
-type terminator struct {
-	t        *testing.T
-	operator *pgxpool.Pool
-	doomed   map[uint32]bool // by process id
-}
-
-func (k *terminator) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if pid := conn.PgConn().PID(); k.doomed[pid] && data.SQL != "-- ping" {
-		execute(k.t, k.operator, fmt.Sprintf(`SELECT pg_terminate_backend(%d, 60000)`, pid))
-	}
-	return ctx
-}
-
-func (*terminator) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // On a busy server, terminated connections die one after another: the next query may
 // lose one that has just responded to a ping.
 func TestStorage_RetriesOnNewConnection(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	dsn := pgtest.Database(t)
-	tracer := &terminator{t: t, operator: connect(t, dsn)}
-	pool := connectWith(t, dsn+"&pool_max_conns=8", func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
+	operator, doomed := connect(t, dsn), make(map[uint32]bool) // connections by process id
+	pool := connectWith(t, dsn+"&pool_max_conns=8", traced(func(conn *pgx.Conn, data pgx.TraceQueryStartData) {
+		if pid := conn.PgConn().PID(); doomed[pid] && data.SQL != "-- ping" {
+			execute(t, operator, fmt.Sprintf(`SELECT pg_terminate_backend(%d, 60000)`, pid))
+		}
+	}))
 	db := migrate(t, pool)
 	fillPool(t, pool, 8)
-	doomed := make(map[uint32]bool)
 	for _, conn := range pool.AcquireAllIdle(t.Context()) {
 		doomed[conn.Conn().PgConn().PID()] = true
 		conn.Release()
 	}
 	is.Equal(len(doomed), 8)
-	tracer.doomed = doomed
 	must(db.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
 }
