@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -52,26 +53,18 @@ func TestBackup_HasAcknowledgedWrites(t *testing.T) {
 			<-wrote
 		}
 		mu.Lock()
-		before := make([]string, 0, len(acknowledged))
-		for folder := range acknowledged {
-			before = append(before, folder)
-		}
+		before := maps.Clone(acknowledged)
 		mu.Unlock()
 		path := filepath.Join(t.TempDir(), fmt.Sprint("copy ", i, "?.db"))
 		is.NoErr(db.Backup(t.Context(), path))
 
 		copied := must(sqlite.New(connect(t, "file:"+filepath.Join(filepath.Dir(path), fmt.Sprint("copy ", i, "%3f.db"))+pragmas)))(t)
 		is.NoErr(copied.Check(t.Context()))
-		pending := must(copied.Pending(t.Context()))(t)
-		is.Equal(len(pending), 0)
-		list := must(copied.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
-		has := make(map[string]bool)
-		for _, folder := range list.Folders {
-			has[folder.Name] = true
+		is.Equal(len(must(copied.Pending(t.Context()))(t)), 0)
+		for _, folder := range must(copied.Symbols().ListFolders(t.Context(), symbols.Range{}))(t).Folders {
+			delete(before, folder.Name)
 		}
-		for _, folder := range before {
-			is.True(has[folder])
-		}
+		is.Equal(before, map[string]bool{}) // none is missing
 	}
 }
 
@@ -88,10 +81,8 @@ func TestBackup_ReplacesNoFileAndLeavesNone(t *testing.T) {
 	cancel()
 	is.True(db.Backup(canceled, filepath.Join(dir, "canceled.db")) != nil)
 
-	content := must(os.ReadFile(existing))(t)
-	is.Equal(string(content), "content")
-	entries := must(os.ReadDir(dir))(t)
-	is.Equal(len(entries), 1) // no part of a copy
+	is.Equal(string(must(os.ReadFile(existing))(t)), "content")
+	is.Equal(len(must(os.ReadDir(dir))(t)), 1) // no part of a copy
 }
 
 // A restored database has the records of an earlier time. It never repeats a version

@@ -27,13 +27,9 @@ func TestStorage_KeepsAcknowledgedWritesAfterCrash(t *testing.T) {
 	}
 	t.Parallel()
 	is := is.New(t)
-	cycles := 15
-	if *testflag.Long {
-		cycles = 400
-	}
 	c := &crashTest{t: t, name: file(t), ids: make(map[int64]bool)}
 	migrate(t, connect(t, c.name+pragmas))
-	for range cycles {
+	for range testflag.Rounds(15, 15, 400) {
 		killed := c.runAndKill()
 		c.check(killed)
 		c.workers = append(c.workers, killed...)
@@ -71,13 +67,8 @@ func (c *crashTest) runAndKill() (workers []*killedWorker) {
 	t := c.t
 	t.Helper()
 	cmd := childCommand(t, c.name)
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	output := must(cmd.StdoutPipe())(t)
+	is.New(t).NoErr(cmd.Start())
 	bySource := make(map[string]*killedWorker)
 	lines, killAfter := bufio.NewScanner(output), 3+rand.N(100)
 	otherOutput := ""
@@ -144,8 +135,7 @@ func (c *crashTest) check(workers []*killedWorker) {
 
 	firstCheck := false
 	for _, w := range workers {
-		actual, version, ids, err := w.actual(t.Context(), db)
-		is.NoErr(err)
+		actual, version, ids := w.actual(t, db)
 		first := w.found < 0
 		switch {
 		case actual == w.expected(w.acknowledged) && (first || w.found == w.acknowledged):

@@ -15,6 +15,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/storage/internal/sqlstore"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 
@@ -22,29 +23,21 @@ import (
 // plain lists read no details.
 func TestReads_PassNoDataForDetails(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	pool, d := openFile(t)
-	folder, err := d.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"})
-	is.NoErr(err)
+	folder := must(d.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
+	symbol := must(d.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)[0]
+	s := d.Symbols()
 	for name, test := range map[string]struct {
-		read  func(symbols.Store) error
+		read  func()
 		index string // empty without tags
 	}{
-		"plain list": {func(s symbols.Store) error {
-			_, err := s.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1, false)
-			return err
-		}, ""},
-		"infos": {func(s symbols.Store) error {
-			_, err := s.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
-			return err
-		}, "canvasback_symbols_tags_idx"},
-		"info":    {func(s symbols.Store) error { _, err := s.GetSymbolInfo(t.Context(), 1); return err }, "canvasback_symbols_tags_idx"},
-		"segment": {func(s symbols.Store) error { _, err := s.ListSegment(t.Context(), 0); return err }, "canvasback_symbols_tags_idx"},
+		"plain list": {func() { must(s.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1, false))(t) }, ""},
+		"infos":      {func() { must(s.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))(t) }, "canvasback_symbols_tags_idx"},
+		"info":       {func() { must(s.GetSymbolInfo(t.Context(), symbol.ID))(t) }, "canvasback_symbols_tags_idx"},
+		"segment":    {func() { must(s.ListSegment(t.Context(), 0))(t) }, "canvasback_symbols_tags_idx"},
 	} {
 		d.db.prepared.Clear()
-		if err := test.read(d.Symbols()); err != nil && err != symbols.ErrSymbolNotFound {
-			t.Fatal(name, err)
-		}
+		test.read()
 		for text := range d.db.prepared.Range {
 			statement := dialect.Replace(text.(string))
 			for _, column := range []string{"tags", "meta", "created_at", "updated_at", "updated_by"} {
@@ -75,6 +68,8 @@ func TestInsertLink_AddsUpSizesInIndex(t *testing.T) {
 	}
 }
 
+func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
 // tracedDB passes the statements that transactions execute to trace.
 type tracedDB struct {
 	sqlstore.DB
@@ -97,14 +92,11 @@ func (tx tracedTx) Exec(ctx context.Context, statement string, args ...any) (int
 
 // openFile returns a migrated driver.
 func openFile(t *testing.T) (*sql.DB, *DB) {
-	is := is.New(t)
-	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+
-		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	is.NoErr(err)
+	pool := must(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+
+		"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"))(t)
 	t.Cleanup(func() { pool.Close() })
-	d, err := New(pool)
-	is.NoErr(err)
-	is.NoErr(d.Migrate(t.Context()))
+	d := must(New(pool))(t)
+	is.New(t).NoErr(d.Migrate(t.Context()))
 	return pool, d
 }
 

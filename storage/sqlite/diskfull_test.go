@@ -41,8 +41,7 @@ func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 	w := must(newWorker(t.Context(), db))(t)
 	n := 0
 	for ; n < deleteStep; n++ {
-		_, err := w.write(t.Context(), n)
-		is.NoErr(err)
+		must(w.write(t.Context(), n))(t)
 	}
 	fill()
 	var err error
@@ -55,16 +54,14 @@ func rejectWritesOnly(t *testing.T, db *sqlite.DB, fill, empty func()) {
 		_, ok := errors.AsType[*modernc.Error](err)
 		is.True(ok)
 		must(db.Keys().Find(t.Context(), w.digest(rotateStep)))(t)
-		content, _, _, err := w.actual(t.Context(), db)
-		is.NoErr(err)
+		content, _, _ := w.actual(t, db)
 		is.Equal(content, w.expected(n))
 	}
 	empty()
 	for range steps {
 		must(w.write(t.Context(), n))(t) // without a restart
 		n++
-		content, _, _, err := w.actual(t.Context(), db)
-		is.NoErr(err)
+		content, _, _ := w.actual(t, db)
 		is.Equal(content, w.expected(n))
 	}
 }

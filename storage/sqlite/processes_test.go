@@ -18,10 +18,7 @@ import (
 
 // TestStorage_TwoProcessesLoseNoUpdate writes to one file from two processes.
 func TestStorage_TwoProcessesLoseNoUpdate(t *testing.T) {
-	rounds := 60
-	if *testflag.Long {
-		rounds = 2000
-	}
+	rounds := testflag.Rounds(60, 60, 2000)
 	if name := os.Getenv(childFile); name != "" {
 		countUp(t, must(sqlite.New(connect(t, name+pragmas)))(t), rounds)
 		return

@@ -51,8 +51,7 @@ func migrate(t testing.TB, pool *sql.DB) *sqlite.DB {
 
 func TestNew_RequiresDatabase(t *testing.T) {
 	t.Parallel()
-	_, err := sqlite.New(nil)
-	is.New(t).True(err != nil)
+	is.New(t).True(errorOf(sqlite.New(nil)) != nil)
 }
 
 // file returns the data source name of a new database file.

@@ -137,33 +137,21 @@ func describe(folder string, digest keys.Digest, export string, symbolCounts map
 
 // actual describes the content of the storage. It also returns the version of
 // the folder and the ids of its symbols.
-func (w *worker) actual(ctx context.Context, db *sqlite.DB) (text string, version symbols.Version, ids []int64, err error) {
-	folder, err := db.Symbols().GetFolder(ctx, w.folder)
-	if err != nil {
-		return "", 0, nil, err
-	}
-	key, err := db.Keys().Get(ctx, w.key)
-	if err != nil {
-		return "", 0, nil, err
-	}
-	found, err := db.Exports().Find(ctx, "", w.source)
-	if err != nil {
-		return "", 0, nil, err
-	}
+func (w *worker) actual(t *testing.T, db *sqlite.DB) (text string, version symbols.Version, ids []int64) {
+	t.Helper()
+	ctx := t.Context()
+	folder := must(db.Symbols().GetFolder(ctx, w.folder))(t)
+	key := must(db.Keys().Get(ctx, w.key))(t)
 	export := ""
-	if len(found) == 1 {
+	if found := must(db.Exports().Find(ctx, "", w.source))(t); len(found) == 1 {
 		export = found[0].ExportedURL
 	}
-	page, err := db.Symbols().ListSymbols(ctx, w.folder, symbols.Range{}, 1<<30, true)
-	if err != nil {
-		return "", 0, nil, err
-	}
 	symbolCounts := make(map[string]int)
-	for _, symbol := range page.Symbols {
+	for _, symbol := range must(db.Symbols().ListSymbols(ctx, w.folder, symbols.Range{}, 1<<30, true))(t).Symbols {
 		symbolCounts[symbol.Name]++
 		ids = append(ids, symbol.ID)
 	}
-	return describe(folder.Name, key.Digest, export, symbolCounts), folder.Version, ids, nil
+	return describe(folder.Name, key.Digest, export, symbolCounts), folder.Version, ids
 }
 
 // writeUntilKilled runs three workers, which print each acknowledged write.

@@ -40,9 +40,7 @@ func (l *changeLog) next() keys.Changes {
 
 func (l *changeLog) after(since int64) keys.Changes {
 	l.t.Helper()
-	changes, err := l.store.Changes(l.t.Context(), since)
-	is.New(l.t).NoErr(err)
-	return changes
+	return must(l.store.Changes(l.t.Context(), since))(l.t)
 }
 
 // none and incomplete are results instead of numbers.

@@ -117,10 +117,8 @@ func (db *database) migrated() handle {
 // migrateTo applies the migrations up to one, as an earlier version of the driver does.
 func (db *database) migrateTo(last string) {
 	db.t.Helper()
-	list, err := migration.Read(db.migrations)
-	is.New(db.t).NoErr(err)
 	db.execute(db.createMigrations)
-	for _, m := range list {
+	for _, m := range must(migration.Read(db.migrations))(db.t) {
 		if m.Name() <= last {
 			db.execute(m.SQL)
 			db.execute(fmt.Sprintf(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (%d, '%s', %s)`, m.Version, m.Title, db.now))

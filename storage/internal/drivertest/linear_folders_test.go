@@ -143,8 +143,7 @@ func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store)
 func deleteFolders(t testing.TB, store symbols.Store) {
 	t.Helper()
 	is := is.New(t)
-	list := must(store.ListFolders(t.Context(), symbols.Range{}))(t)
-	for _, folder := range list.Folders {
+	for _, folder := range must(store.ListFolders(t.Context(), symbols.Range{}))(t).Folders {
 		is.NoErr(store.DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.Any}))
 	}
 }

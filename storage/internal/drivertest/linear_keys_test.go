@@ -155,8 +155,7 @@ func nameOf(h *history, client, n int) string {
 // deleteKeys deletes all keys of a store.
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
-	all := must(store.List(t.Context(), keys.Filter{}, keys.Range{}))(t)
-	for _, key := range all.Keys {
+	for _, key := range must(store.List(t.Context(), keys.Filter{}, keys.Range{}))(t).Keys {
 		must(storagetest.DeleteKey(t.Context(), store, key.ID))(t)
 	}
 }

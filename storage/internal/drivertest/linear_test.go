@@ -62,24 +62,19 @@ func TestModels_DetectFaultyStores(t *testing.T) {
 	t.Parallel()
 	for name, linearizable := range map[string]func(t *testing.T) bool{
 		"stale folder": func(t *testing.T) bool {
-			store := &staleFolders{Store: memory.New().Symbols()}
-			return folderHistory(t, store).linearizable(t, folderModel)
+			return folderHistory(t, &staleFolders{Store: memory.New().Symbols()}).linearizable(t, folderModel)
 		},
 		"duplicate folder name": func(t *testing.T) bool {
-			store := duplicateNames{memory.New().Symbols()}
-			return folderHistory(t, store).linearizable(t, folderModel)
+			return folderHistory(t, duplicateNames{memory.New().Symbols()}).linearizable(t, folderModel)
 		},
 		"stale key": func(t *testing.T) bool {
-			store := &staleKeys{Store: memory.New().Keys()}
-			return keyHistory(t, store).linearizable(t, keyModel)
+			return keyHistory(t, &staleKeys{Store: memory.New().Keys()}).linearizable(t, keyModel)
 		},
 		"lost update of a key": func(t *testing.T) bool {
-			store := lostUpdates{memory.New().Keys()}
-			return keyHistory(t, store).linearizable(t, keyModel)
+			return keyHistory(t, lostUpdates{memory.New().Keys()}).linearizable(t, keyModel)
 		},
 		"constant epoch": func(t *testing.T) bool {
-			store := constantEpoch{memory.New().Keys()}
-			return keyHistory(t, store).linearizable(t, keyModel)
+			return keyHistory(t, constantEpoch{memory.New().Keys()}).linearizable(t, keyModel)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,7 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 			return definitions
 		}
 		empty := schema()
-		pending := must(h.Pending(t.Context()))(t)
-		is.Equal(pending, db.names)
+		is.Equal(must(h.Pending(t.Context()))(t), db.names)
 		is.Equal(schema(), empty) // Pending has changed nothing
 
 		is.NoErr(h.Migrate(t.Context()))
@@ -35,12 +34,10 @@ func TestMigrate_IsIdempotent(t *testing.T) {
 		before := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
 		is.Equal(before.Folders, []symbols.Folder{folder})
 		for range 2 {
-			pending = must(h.Pending(t.Context()))(t)
-			is.Equal(len(pending), 0)
+			is.Equal(len(must(h.Pending(t.Context()))(t)), 0)
 			is.NoErr(h.Migrate(t.Context()))
 			is.Equal(schema(), migrated) // unchanged
-			after := must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))(t)
-			is.Equal(after, before)
+			is.Equal(must(h.Symbols().ListFolders(t.Context(), symbols.Range{}))(t), before)
 		}
 	})
 }
@@ -53,8 +50,7 @@ func TestMigrate_RejectsNewerSchemaThatContracts(t *testing.T) {
 		h := db.migrated()
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9998, 'of_a_later_release', ` + db.now + `)`)
 		is.NoErr(h.Migrate(t.Context()))
-		pending := must(h.Pending(t.Context()))(t)
-		is.Equal(len(pending), 0)
+		is.Equal(len(must(h.Pending(t.Context()))(t)), 0)
 		db.execute(`INSERT INTO canvasback_migrations (version, title, applied_at) VALUES (9999, 'contract_keys', ` + db.now + `)`)
 		is.True(h.Migrate(t.Context()) != nil)
 		is.True(errorOf(h.Pending(t.Context())) != nil)

@@ -25,8 +25,7 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 		var folders [2]int64
 		var ids []int64
 		for i := range folders {
-			folder := must(processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i)))(t)
-			folders[i] = folder.ID
+			folders[i] = must(processes[0].CreateFolder(ctx, fmt.Sprint("folder ", i)))(t).ID
 		}
 		query := must(symbols.ParseQuery("valve"))(t)
 		for range 300 {
@@ -49,8 +48,7 @@ func TestSearch_FollowsOtherProcess(t *testing.T) {
 			}
 			page := must(other.Search(ctx, query, symbols.Range{}))(t)
 			var want []symbols.SymbolInfo
-			all := must(stores[writer].FindSymbolInfos(ctx, ids))(t)
-			for _, info := range all {
+			for _, info := range must(stores[writer].FindSymbolInfos(ctx, ids))(t) {
 				if query.Matches(info.Name, info.Tags) {
 					want = append(want, info)
 				}
@@ -68,8 +66,7 @@ func TestSearch_FollowsTenantOfFolder(t *testing.T) {
 		all := must(symbols.NewService(db.migrated().Symbols(), nil))(t)
 		query := must(symbols.ParseQuery("valve"))(t)
 		found := func(tenant string) int {
-			page := must(all.Tenant(tenant).Search(ctx, query, symbols.Range{}))(t)
-			return len(page.Symbols)
+			return len(must(all.Tenant(tenant).Search(ctx, query, symbols.Range{}))(t).Symbols)
 		}
 		folder := must(all.Tenant("a").CreateFolder(ctx, "folder"))(t)
 		must(all.Tenant("a").CreateSymbol(ctx, folder.ID, symbols.NewSymbol{Name: "valve", Type: "a/b", Data: "x"}))(t)

@@ -324,8 +324,7 @@ func TestExec_CommitReportsRollback(t *testing.T) {
 		if fails {
 			is.True(errorOf(tx.Exec(t.Context(), `SELECT 1 / 0`)) != nil)
 		}
-		_, err := f.Exec(t.Context(), conn, fence.Commit)
-		is.Equal(err != nil, fails)
+		is.Equal(errorOf(f.Exec(t.Context(), conn, fence.Commit)) != nil, fails)
 		is.NoErr(tx.Rollback(t.Context()))
 	}
 }

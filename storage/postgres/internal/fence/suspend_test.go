@@ -13,6 +13,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // suspend makes a time one that was read before the machine was suspended for an hour: the
@@ -27,18 +28,13 @@ func TestAsk_AfterSuspend(t *testing.T) {
 	is := is.New(t)
 	pair := pgtest.StartPair(t)
 	connect := func(settings string) *pgx.Conn {
-		conn, err := pgx.Connect(t.Context(), pair.Primary.DSN()+settings)
-		is.NoErr(err)
+		conn := testflag.Must(pgx.Connect(t.Context(), pair.Primary.DSN()+settings))(t)
 		t.Cleanup(func() { conn.Close(context.Background()) })
 		return conn
 	}
 	operator, conn := connect("&synchronous_commit=local"), connect("")
-	execute := func(statement string) {
-		_, err := operator.Exec(t.Context(), statement)
-		is.NoErr(err)
-	}
-	migration, err := os.ReadFile("../../migrations/0012_fence.sql")
-	is.NoErr(err)
+	execute := func(statement string) { testflag.Must(operator.Exec(t.Context(), statement))(t) }
+	migration := testflag.Must(os.ReadFile("../../migrations/0012_fence.sql"))(t)
 	statements, _, _ := strings.Cut(string(migration), "-- Roles")
 	execute(strings.ReplaceAll(statements, "canvasback_fence", "shared"))
 
@@ -50,8 +46,7 @@ func TestAsk_AfterSuspend(t *testing.T) {
 		return age, err
 	}
 	for range 2 {
-		_, err := ask()
-		is.NoErr(err)
+		testflag.Must(ask())(t)
 	}
 	// Another process publishes a confirmation, and then all is lost for an hour.
 	execute(`SELECT pg_logical_emit_message(true, 'canvasback', 'x')`)
