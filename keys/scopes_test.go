@@ -110,8 +110,7 @@ func TestUpdate_NarrowingIsRevoking(t *testing.T) {
 			is.Equal(key.Scopes.List(), list)
 		}
 		before := get(t, s, 1)
-		_, err := s.VerifyFunc(t.Context(), string(issued.Raw), permit)
-		is.Equal(err.Error(), "no scope")
+		is.Equal(errorOf(s.VerifyFunc(t.Context(), string(issued.Raw), permit)).Error(), "no scope")
 		after := get(t, s, 1)
 		is.Equal(after, before) // it is not a use
 		is.Equal(s.Stats().Rejected, uint64(1))

@@ -46,8 +46,7 @@ func create(tb testing.TB, s *symbols.Service, names ...string) []symbols.Symbol
 
 func TestNewService_RequiresStore(t *testing.T) {
 	t.Parallel()
-	_, err := symbols.NewService(nil, nil)
-	is.New(t).True(err != nil)
+	is.New(t).True(errorOf(symbols.NewService(nil, nil)) != nil)
 }
 
 func TestService_RejectsInvalidFields(t *testing.T) {

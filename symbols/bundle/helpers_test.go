@@ -23,6 +23,11 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 // errorOf returns the error of a call that has a result too.
 func errorOf[T any](_ T, err error) error { return err }
 
+// readError returns the error of Read.
+func readError(t testing.TB, data []byte, options *bundle.Options) error {
+	return errorOf(bundle.Read(t.Context(), data, options))
+}
+
 // file is a file of a test archive. The function alter, if not nil, changes its
 // header.
 type file struct {

@@ -99,8 +99,7 @@ func TestRead_LimitsApplyToData(t *testing.T) {
 		is.Equal(skipped.Skipped, []bundle.FileNote{{File: "a.svg", Reason: "too large"}, {File: "b.svg", Reason: "too large"}})
 	}
 	for _, limits := range []bundle.Limits{{Entries: 1}, {Symbol: one - 1}, {Total: 2*one - 1}} {
-		_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: limits})
-		is.True(errors.Is(err, bundle.ErrTooLarge))
+		is.True(errors.Is(readError(t, twice, &bundle.Options{Limits: limits}), bundle.ErrTooLarge))
 	}
 	_, err = bundle.Read(t.Context(), twice, &bundle.Options{Limits: bundle.Limits{Entries: math.MaxInt, Symbol: 1 << 62, Total: 1 << 62, Ratio: 1 << 62}})
 	is.NoErr(err)
@@ -361,8 +360,7 @@ func TestRead_BombsOfRepetition(t *testing.T) {
 		zipOf(t, file{name: strings.Repeat("x", 65_000) + "/manifest.json", content: manifest}),
 		[]byte(`<mxlibrary title="` + strings.Repeat("😀", 239) + `">[` + strings.Repeat("{},", 49_000) + `{}]</mxlibrary>`),
 	} {
-		_, err = bundle.Read(t.Context(), archive, &bundle.Options{Skip: true})
-		is.True(errors.Is(err, bundle.ErrTooLarge))
+		is.True(errors.Is(readError(t, archive, &bundle.Options{Skip: true}), bundle.ErrTooLarge))
 	}
 
 	tags := []byte(`<mxlibrary>[{"title":"x","data":"data:,&lt;svg/&gt;","tags":"` + strings.Repeat("a ", 5<<20) + `"}]</mxlibrary>`)
@@ -481,7 +479,7 @@ func TestRead_ManifestOfAnotherProgram(t *testing.T) {
 	is.Equal(len(contents.Files), 2)
 	is.Equal(len(contents.Skipped), 1)
 	is.Equal(contents.Skipped[0].File, "app/manifest.json")
-	is.True(errors.Is(errorOf(bundle.Read(t.Context(), data, nil)), bundle.ErrInvalid))
+	is.True(errors.Is(readError(t, data, nil), bundle.ErrInvalid))
 }
 
 // TestRead_ManifestWithManyTags: an empty tag takes three bytes of text and sixteen of memory.

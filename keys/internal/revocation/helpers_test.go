@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-
 	"example.com/canvasback/keys"
 	"example.com/canvasback/keys/internal/pagetoken"
 	"example.com/canvasback/storage/testflag"
