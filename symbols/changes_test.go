@@ -15,40 +15,48 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// heldStore calls hold before it returns changes.
-type heldStore struct {
+// hookedStore calls a function in place of Changes, unless it is nil.
+type hookedStore struct {
 	symbols.Store
-	hold atomic.Pointer[func(since symbols.Position)]
+	hook atomic.Pointer[changesFunc]
 }
 
-func (s *heldStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
-	set, err := s.Store.Changes(ctx, since)
-	if hold := s.hold.Load(); hold != nil {
-		(*hold)(since)
+type changesFunc func(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error)
+
+func (s *hookedStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+	if hook := s.hook.Load(); hook != nil {
+		return (*hook)(ctx, since)
 	}
-	return set, err
+	return s.Store.Changes(ctx, since)
+}
+
+// hold makes Changes call f before it returns.
+func (s *hookedStore) hold(f func(since symbols.Position)) {
+	s.hook.Store(new(changesFunc(func(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+		set, err := s.Store.Changes(ctx, since)
+		f(since)
+		return set, err
+	})))
 }
 
 // Tenant returns s, whose changes are those of all tenants.
-func (s *heldStore) Tenant(string) symbols.Store { return s }
+func (s *hookedStore) Tenant(string) symbols.Store { return s }
 
 // TestFollow_TenantsShareFirstRead begins to follow for many tenants, as after a restart.
 func TestFollow_TenantsShareFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		store := &heldStore{Store: memory.New().Symbols()}
+		store := &hookedStore{Store: memory.New().Symbols()}
 		s := newService(t, store, nil)
 		var reads atomic.Int64
 		proceed := make(chan struct{})
-		hold := func(symbols.Position) {
+		store.hold(func(symbols.Position) {
 			reads.Add(1)
 			<-proceed
-		}
-		store.hold.Store(&hold)
+		})
 		for i := range 10 {
 			go func() {
-				f := must(s.Tenant(fmt.Sprint("tenant ", i)).Follow(t.Context(), ""))(t)
-				f.Close()
+				must(s.Tenant(fmt.Sprint("tenant ", i)).Follow(t.Context(), ""))(t).Close()
 			}()
 		}
 		synctest.Wait()
@@ -65,24 +73,20 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 		t.Run(fmt.Sprint("duringRead=", duringRead), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				is := is.New(t)
-				store := &heldStore{Store: memory.New().Symbols()}
+				store := &hookedStore{Store: memory.New().Symbols()}
 				s := newService(t, store, nil)
 				first := must(s.Follow(t.Context(), ""))(t)
 				defer first.Close()
 				is.True(first.Take().All)
 
 				joining, reading := make(chan struct{}), make(chan struct{})
-				hold := func(since symbols.Position) {
+				store.hold(func(since symbols.Position) {
 					if since == (symbols.Position{}) {
 						<-joining
 					}
-				}
-				store.hold.Store(&hold)
+				})
 				joined := make(chan *symbols.Follower)
-				go func() {
-					f := must(s.Follow(t.Context(), ""))(t)
-					joined <- f
-				}()
+				go func() { joined <- must(s.Follow(t.Context(), ""))(t) }()
 				synctest.Wait()
 				must(s.CreateFolder(t.Context(), "A"))(t)
 				time.Sleep(time.Second)
@@ -93,8 +97,7 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 				is.True(!first.Take().Folders)
 
 				if duringRead {
-					hold := func(symbols.Position) { <-reading }
-					store.hold.Store(&hold)
+					store.hold(func(symbols.Position) { <-reading })
 					time.Sleep(time.Second)
 				}
 				time.Sleep(50 * time.Millisecond) // not when the feed reads, which would add to the first Take
@@ -110,67 +113,40 @@ func TestFollow_MissesNothingAfterSlowRead(t *testing.T) {
 	}
 }
 
-// otherHistoryStore is a store that is replaced by one of another history. Calls that continue
-// the first one fail, as while they hang on the server that is lost.
-type otherHistoryStore struct {
-	symbols.Store
-	replaced atomic.Bool
-}
-
-func (s *otherHistoryStore) Changes(_ context.Context, since symbols.Position) (symbols.ChangeSet, error) {
-	switch {
-	case !s.replaced.Load():
-		return symbols.ChangeSet{Position: symbols.Position{History: 1, Number: 10}}, nil
-	case since.History == 1:
-		return symbols.ChangeSet{}, errors.New("connection lost")
-	}
-	return symbols.ChangeSet{Position: symbols.Position{History: 2, Number: 5}}, nil
-}
-
 // TestFollow_JoinAfterFailover has a follower that joins before the others are notified of
-// another history.
+// another history: calls that continue the first one fail, as while they hang on the server that
+// is lost.
 func TestFollow_JoinAfterFailover(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	store := &otherHistoryStore{Store: memory.New().Symbols()}
+	store := &hookedStore{Store: memory.New().Symbols()}
+	store.hook.Store(new(changesFunc(func(context.Context, symbols.Position) (symbols.ChangeSet, error) {
+		return symbols.ChangeSet{Position: symbols.Position{History: 1, Number: 10}}, nil
+	})))
 	service := newService(t, store, nil)
 	first := must(service.Follow(t.Context(), ""))(t)
 	defer first.Close()
 	is.True(first.Take().All)
-	store.replaced.Store(true)
+	store.hook.Store(new(changesFunc(func(_ context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+		if since.History == 1 {
+			return symbols.ChangeSet{}, errors.New("connection lost")
+		}
+		return symbols.ChangeSet{Position: symbols.Position{History: 2, Number: 5}}, nil
+	})))
 	second := must(service.Follow(t.Context(), ""))(t)
 	defer second.Close()
 	is.True(first.Take().All)
 }
 
-// twoReadStore reads the position first and then the changes, as package sqlite does. It calls
-// between and after.
-type twoReadStore struct {
-	symbols.Store
-	between, after atomic.Pointer[func(ctx context.Context)]
-}
-
-func (s *twoReadStore) Changes(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
-	first, err := s.Store.Changes(ctx, since)
-	if f := s.between.Load(); f != nil {
-		(*f)(ctx)
-	}
-	set, _ := s.Store.Changes(ctx, since)
-	set.Position = first.Position
-	if f := s.after.Load(); f != nil {
-		(*f)(ctx)
-	}
-	return set, err
-}
-
 type joining struct{}
 
 // TestFollow_JoinDuringRead has a follower whose first read is within one for all that returns
-// a later change, too.
+// a later change, too. The store reads the position first and then the changes, as package sqlite
+// does.
 func TestFollow_JoinDuringRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		store := &twoReadStore{Store: memory.New().Symbols()}
+		store := &hookedStore{Store: memory.New().Symbols()}
 		s := newService(t, store, nil)
 		var folders [2]symbols.Folder
 		for i, name := range []string{"A", "B"} {
@@ -185,18 +161,19 @@ func TestFollow_JoinDuringRead(t *testing.T) {
 		id := first.Take().ID
 
 		poll, join := make(chan struct{}), make(chan struct{})
-		between := func(ctx context.Context) {
-			if ctx.Value(joining{}) == nil {
-				<-poll
+		store.hook.Store(new(changesFunc(func(ctx context.Context, since symbols.Position) (symbols.ChangeSet, error) {
+			joins := ctx.Value(joining{}) != nil
+			first, err := store.Store.Changes(ctx, since)
+			if !joins {
+				<-poll // closed for later reads
 			}
-		}
-		after := func(ctx context.Context) {
-			if ctx.Value(joining{}) != nil {
+			set, _ := store.Store.Changes(ctx, since)
+			set.Position = first.Position
+			if joins {
 				<-join
 			}
-		}
-		store.between.Store(&between)
-		store.after.Store(&after)
+			return set, err
+		})))
 		time.Sleep(300 * time.Millisecond) // the read for all has the position
 		change(0)
 		joined := make(chan *symbols.Follower)
@@ -206,7 +183,6 @@ func TestFollow_JoinDuringRead(t *testing.T) {
 		}()
 		synctest.Wait()
 		change(1)
-		store.between.Store(nil)
 		close(poll)
 		synctest.Wait()
 		is.Equal(first.Take().FolderIDs, []int64{folders[0].ID, folders[1].ID})

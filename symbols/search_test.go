@@ -19,14 +19,9 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// parseQuery returns the query for a text.
 func parseQuery(t testing.TB, text string) symbols.Query {
 	t.Helper()
-	query, err := symbols.ParseQuery(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return query
+	return must(symbols.ParseQuery(text))(t)
 }
 
 // search returns the names of all symbols that match text.
@@ -34,10 +29,7 @@ func search(t testing.TB, s *symbols.Service, text string) []string {
 	t.Helper()
 	names, last := []string{}, int64(0)
 	for more := true; more; {
-		page, err := s.Search(t.Context(), parseQuery(t, text), symbols.Range{After: last})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(s.Search(t.Context(), parseQuery(t, text), symbols.Range{After: last}))(t)
 		for _, info := range page.Symbols {
 			names, last = append(names, info.Name), info.ID
 		}

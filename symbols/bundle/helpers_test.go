@@ -23,7 +23,6 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 // errorOf returns the error of a call that has a result too.
 func errorOf[T any](_ T, err error) error { return err }
 
-// readError returns the error of Read.
 func readError(t testing.TB, data []byte, options *bundle.Options) error {
 	return errorOf(bundle.Read(t.Context(), data, options))
 }
@@ -59,7 +58,6 @@ func zipOf(t testing.TB, files ...file) []byte {
 	return out.Bytes()
 }
 
-// unzip returns the files of an archive.
 func unzip(t testing.TB, archive []byte) []file {
 	t.Helper()
 	z := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)

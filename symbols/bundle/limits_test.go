@@ -55,12 +55,17 @@ func allocated(f func()) int {
 	return int((after.TotalAlloc - before.TotalAlloc) >> 20)
 }
 
+func allocatedByRead(t *testing.T, data []byte, options *bundle.Options) (mib int, err error) {
+	mib = allocated(func() { _, err = bundle.Read(t.Context(), data, options) })
+	return mib, err
+}
+
 // wantTooLarge checks that Read rejects an archive as too large and allocates at
 // most maxMiB.
 func wantTooLarge(t *testing.T, archive []byte, limits bundle.Limits, maxMiB int) {
 	t.Helper()
-	var err error
-	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, &bundle.Options{Limits: limits}) }); took > maxMiB {
+	took, err := allocatedByRead(t, archive, &bundle.Options{Limits: limits})
+	if took > maxMiB {
 		t.Errorf("rejecting an archive of %d KiB took %d MiB", len(archive)>>10, took)
 	}
 	is.New(t).True(errors.Is(err, bundle.ErrTooLarge))
@@ -222,8 +227,7 @@ func TestRead_WrongSizes(t *testing.T) {
 	for _, size := range []uint32{0, 1, 1 << 20, 1<<32 - 1} {
 		altered := bytes.Clone(bomb)
 		binary.LittleEndian.PutUint32(altered[at+24:], size)
-		var err error
-		if took := allocated(func() { _, err = bundle.Read(t.Context(), altered, nil) }); took > 50 || err == nil {
+		if took, err := allocatedByRead(t, altered, nil); took > 50 || err == nil {
 			t.Errorf("size %d: %v, took %d MiB", size, err, took)
 		}
 	}
@@ -285,8 +289,7 @@ func TestRead_DoesNotExpandEntities(t *testing.T) {
 	}
 	svg.WriteString("]><svg a='&e20;'>" + strings.Repeat("&e20;&e0;", 10_000) + "</svg>")
 	archive := zipOf(t, file{name: "a.svg", content: svg.String()})
-	var err error
-	if took := allocated(func() { _, err = bundle.Read(t.Context(), archive, nil) }); took > 20 || err != nil {
+	if took, err := allocatedByRead(t, archive, nil); took > 20 || err != nil {
 		t.Errorf("took %d MiB: %s", took, rejections(err))
 	}
 }
@@ -322,9 +325,9 @@ func TestRead_BombsInLibraries(t *testing.T) {
 		`<mxlibrary` + strings.Repeat(" a", 1<<20) + `>[]</mxlibrary>`,
 		`<svg xmlns="http://www.w3.org/2000/svg"` + strings.Repeat(` a=""`, 1<<19) + `/>`,
 	} {
-		is.True(allocated(func() {
-			is.True(errorOf(bundle.Read(t.Context(), []byte(text), nil)) != nil)
-		}) < 20)
+		took, err := allocatedByRead(t, []byte(text), nil)
+		is.True(err != nil)
+		is.True(took < 20)
 	}
 }
 
@@ -364,7 +367,8 @@ func TestRead_BombsOfRepetition(t *testing.T) {
 	}
 
 	tags := []byte(`<mxlibrary>[{"title":"x","data":"data:,&lt;svg/&gt;","tags":"` + strings.Repeat("a ", 5<<20) + `"}]</mxlibrary>`)
-	is.True(allocated(func() { _, err = bundle.Read(t.Context(), tags, nil) }) < 150)
+	took, err := allocatedByRead(t, tags, nil)
+	is.True(took < 150)
 	is.True(errors.Is(err, bundle.ErrInvalid))
 }
 
@@ -487,8 +491,7 @@ func TestRead_ManifestWithManyTags(t *testing.T) {
 	const size = 12 << 20
 	tags := strings.Repeat(`"",`, size/3) + `""`
 	archive := zipOf(t, file{name: "manifest.json", content: `{"format":"canvasback-symbols","version":1,"symbols":[{"tags":[` + tags + `]}]}`})
-	var err error
-	took := allocated(func() { _, err = bundle.Read(t.Context(), archive, nil) })
+	took, err := allocatedByRead(t, archive, nil)
 	is.New(t).True(errors.Is(err, bundle.ErrInvalid))
 	if took > 8*size>>20 {
 		t.Errorf("a manifest of %d MiB took %d MiB", size>>20, took)

@@ -55,7 +55,6 @@ func checkRoundTrip(t *testing.T, given []symbols.NewSymbol) {
 	}
 }
 
-// generator generates random symbols.
 type generator struct{ *rand.Rand }
 
 func (g generator) pick(list ...string) string { return list[g.IntN(len(list))] }
