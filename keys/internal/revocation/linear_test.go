@@ -88,7 +88,6 @@ func newRevocations(t testing.TB, service *keys.Service) *revocations {
 	}
 }
 
-// change makes random changes.
 func (h *revocations) change(service func() *keys.Service, changes int, random *rand.Rand) {
 	ctx := h.t.Context()
 	for range changes {
@@ -117,7 +116,6 @@ func (h *revocations) change(service func() *keys.Service, changes int, random *
 	}
 }
 
-// begin returns the next generation.
 func (h *revocations) begin(issued keys.Issued, err error) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

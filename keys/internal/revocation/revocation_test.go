@@ -53,7 +53,6 @@ func TestRevocation_HoldsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// openPostgres returns a store with its own pool.
 func openPostgres(tb testing.TB, dsn string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
@@ -64,7 +63,6 @@ func openPostgres(tb testing.TB, dsn string) keys.Store {
 	return db.Keys()
 }
 
-// openSQLite returns a store with its own pool.
 func openSQLite(tb testing.TB, file string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
@@ -259,7 +257,6 @@ func newCredential(issued keys.Issued) credential {
 	return credential{string(issued.Raw), string(signToken(issued.Raw, issued.Key.ID))}
 }
 
-// any returns one of both at random.
 func (c credential) any(random *rand.Rand) string {
 	if random.IntN(2) == 0 {
 		return c.token
@@ -373,7 +370,6 @@ func testRevocation(t *testing.T, restart func(), prune pruner, open func() keys
 	is.True(freezes > 0)
 }
 
-// checkCounts counts the results of checks.
 type checkCounts struct {
 	accepted, acceptedTokens, acceptedPrevious, rejected, acceptedRevoked, rejectedValid atomic.Int64
 }

@@ -181,9 +181,7 @@ func (w *world) disturb(ctx context.Context, random *rand.Rand) {
 // checkUses compares what was accepted with what is written.
 func (w *world) checkUses() {
 	time.Sleep(10*shortLease + 2*simFlush) // one that began during faults may take so long
-	page, err := w.database.List(w.t.Context(), keys.Filter{}, keys.Range{})
-	w.is.NoErr(err)
-	for _, key := range page.Keys {
+	for _, key := range must(w.database.List(w.t.Context(), keys.Filter{}, keys.Range{}))(w.t).Keys {
 		w.is.Equal(key.UseCount, w.uses[key.ID])
 	}
 }
@@ -193,16 +191,12 @@ func (w *world) checkRestored() {
 	ctx, service := w.t.Context(), w.processes[0].service.Load()
 	var list []keys.Issued
 	for range 3 {
-		issued, err := service.Create(ctx, keys.Fields{})
-		w.is.NoErr(err)
-		list = append(list, issued)
+		list = append(list, issue(w.t, service, keys.Fields{}))
 	}
 	copied := w.copy()
 	w.is.NoErr(service.Delete(ctx, list[0].Key.ID))
-	rotated, err := service.Rotate(ctx, list[1].Key.ID, 0)
-	w.is.NoErr(err)
-	created, err := service.Create(ctx, keys.Fields{})
-	w.is.NoErr(err)
+	rotated := must(service.Rotate(ctx, list[1].Key.ID, 0))(w.t)
+	created := issue(w.t, service, keys.Fields{})
 	want := map[keys.RawKey]error{
 		list[0].Raw: keys.ErrUnknown, list[1].Raw: keys.ErrUnknown, list[2].Raw: nil, rotated.Raw: nil, created.Raw: nil,
 	}
@@ -217,21 +211,17 @@ func (w *world) checkRestored() {
 	})
 }
 
-// copy returns a copy of the database.
 func (w *world) copy() keys.Store {
-	page, err := w.database.List(w.t.Context(), keys.Filter{}, keys.Range{})
-	w.is.NoErr(err)
+	page := must(w.database.List(w.t.Context(), keys.Filter{}, keys.Range{}))(w.t)
 	copied := memory.New().Keys()
 	for next := int64(1); len(page.Keys) > 0; next++ {
 		key := page.Keys[0]
-		added, err := copied.Insert(w.t.Context(), key)
-		w.is.NoErr(err)
+		added := must(copied.Insert(w.t.Context(), key))(w.t)
 		if key.ID == next {
 			page.Keys = page.Keys[1:]
 			continue
 		}
-		_, err = copied.Delete(w.t.Context(), []int64{added.ID}, func([]keys.Key) error { return nil })
-		w.is.NoErr(err)
+		must(copied.Delete(w.t.Context(), []int64{added.ID}, func([]keys.Key) error { return nil }))(w.t)
 	}
 	return copied
 }
@@ -248,18 +238,16 @@ func (w *world) checkAll(want map[keys.RawKey]error) {
 
 // checkEntryLifetime changes a key without a row in the log.
 func (w *world) checkEntryLifetime() {
-	issued, err := w.processes[0].service.Load().Create(w.t.Context(), keys.Fields{})
-	w.is.NoErr(err)
+	issued := issue(w.t, w.processes[0].service.Load(), keys.Fields{})
 	time.Sleep(2 * shortLease)
 	w.checkAll(map[keys.RawKey]error{issued.Raw: nil})
 	w.mu.Lock()
 	w.hidden[issued.Key.Digest] = true
 	w.mu.Unlock()
-	_, err = w.database.Update(w.t.Context(), []int64{issued.Key.ID}, func(list []keys.Key) error {
+	must(w.database.Update(w.t.Context(), []int64{issued.Key.ID}, func(list []keys.Key) error {
 		list[0].Active = false
 		return nil
-	})
-	w.is.NoErr(err)
+	}))(w.t)
 	time.Sleep(time.Minute)
 	w.checkAll(map[keys.RawKey]error{issued.Raw: keys.ErrInactive})
 }
