@@ -22,7 +22,6 @@ import (
 	"example.com/canvasback/storage/sqlite"
 )
 
-// waitForLease waits until s has a lease.
 func waitForLease(s *keys.Service) {
 	for s.Stats().LeaseAge < 0 {
 		time.Sleep(time.Millisecond)
@@ -178,7 +177,6 @@ func issueMany(tb testing.TB, n int) (list []keys.Key, raws []string) {
 	return list, raws
 }
 
-// openPostgres returns a store with its own pool.
 func openPostgres(tb testing.TB, dsn string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
@@ -191,7 +189,6 @@ func openPostgres(tb testing.TB, dsn string) keys.Store {
 	return db.Keys()
 }
 
-// openSQLite returns a store with its own pool.
 func openSQLite(tb testing.TB, file string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
@@ -212,7 +209,6 @@ var openers = map[string]func(testing.TB) keys.Store{
 	"postgres": func(tb testing.TB) keys.Store { return openPostgres(tb, pgtest.Database(tb)) },
 }
 
-// fill adds keys to a store.
 func fill(tb testing.TB, store keys.Store, list []keys.Key) {
 	for part := range slices.Chunk(list, 1000) {
 		_, err := store.Import(tb.Context(), part)

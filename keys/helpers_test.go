@@ -33,7 +33,6 @@ func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(v
 // errorOf returns the error of a call that has a result too.
 func errorOf[T any](_ T, err error) error { return err }
 
-// newService returns a Service for valid options.
 func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Service {
 	tb.Helper()
 	return must(keys.NewService(store, options))(tb)
@@ -53,7 +52,6 @@ func startService(tb testing.TB, store keys.Store, options *keys.Options) *keys.
 	return s
 }
 
-// issue creates a key.
 func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
 	tb.Helper()
 	return must(s.Create(tb.Context(), fields))(tb)
@@ -121,7 +119,6 @@ func frozen(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fail sets a hook that returns an error.
 func (h *hook[T]) fail(err error) { h.before(func(context.Context) error { return err }) }
 
 func (h *hook[T]) call(ctx context.Context, next func() (T, error)) (T, error) {
@@ -206,7 +203,6 @@ func change(tb testing.TB, store keys.Store, id int64, f func(*keys.Key)) keys.K
 
 func deactivate(key *keys.Key) { key.Active = false }
 
-// forgetPublicKeys makes a key one of an earlier version.
 func forgetPublicKeys(key *keys.Key) {
 	key.PublicKey, key.PreviousPublicKey = keys.PublicKey{}, keys.PublicKey{}
 }

@@ -197,7 +197,6 @@ func referenceWellFormed(text string) bool {
 	return secret.BitLen() <= 256 && sum.Cmp(new(big.Int).SetUint64(uint64(referenceCRC32(text[:len(text)-6])))) == 0
 }
 
-// parseBase62 returns the number that text encodes.
 func parseBase62(text string) *big.Int {
 	n := new(big.Int)
 	for _, digit := range text {
@@ -207,7 +206,6 @@ func parseBase62(text string) *big.Int {
 	return n
 }
 
-// referenceCRC32 returns the CRC-32 (IEEE) of text.
 func referenceCRC32(text string) uint32 {
 	crc := ^uint32(0)
 	for i := range len(text) {

@@ -55,7 +55,6 @@ func TestNewScopes_RejectsInvalid(t *testing.T) {
 	}
 }
 
-// scopes returns the scopes of a valid list.
 func scopes(list ...string) *keys.Scopes {
 	out, err := keys.NewScopes(list...)
 	if err != nil {

@@ -35,7 +35,6 @@ func tokenPayload(id int64, expires time.Time) string {
 	return fmt.Sprintf(`{"k":%d,"e":%d}`, id, expires.Unix())
 }
 
-// issueToken creates a page token.
 func issueToken(tb testing.TB, s *keys.Service, raw keys.RawKey, fields keys.TokenFields) keys.Issued {
 	return must(s.IssueToken(tb.Context(), string(raw), fields))(tb)
 }

@@ -12,9 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(testing.TB) storagetest.Harness {
-	return storagetest.Harness{Storage: memory.New()}
-}
+func open(testing.TB) storagetest.Harness { return storagetest.Harness{Storage: memory.New()} }
 
 func TestStorage(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,6 @@ func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {
 	}, kinds...)
 }
 
-// connectFaulty opens a pool of faulty connections.
 func connectFaulty(t testing.TB, dsn string, faults *storagetest.Faults) *pgxpool.Pool {
 	t.Helper()
 	return connectWith(t, dsn, func(config *pgxpool.Config) {

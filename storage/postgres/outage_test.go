@@ -150,7 +150,6 @@ type heldConns struct {
 	direct []*pgx.Conn
 }
 
-// takePools acquires all connections of the pools.
 func (h *heldConns) takePools(pools []*pgxpool.Pool) {
 	h.t.Helper()
 	for _, pool := range pools {

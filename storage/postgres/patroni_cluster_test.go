@@ -150,7 +150,6 @@ func (n *patroniNode) start() {
 	startProcess(n.t, n.agent, n.credential, n.dir+"/patroni.log")
 }
 
-// signalAgent sends a signal to the agent.
 func (n *patroniNode) signalAgent(signal syscall.Signal) { n.agent.Process.Signal(signal) }
 
 // signalServer sends a signal to all processes of the server.
@@ -175,7 +174,6 @@ func (n *patroniNode) signalServer(signal syscall.Signal) {
 	}
 }
 
-// kill kills the agent and the server.
 func (n *patroniNode) kill() {
 	n.signalAgent(syscall.SIGKILL)
 	n.agent.Wait()
@@ -245,7 +243,6 @@ func (c *patroniCluster) waitHealthy() *patroniNode {
 	return nil
 }
 
-// node returns the node with the name.
 func (c *patroniCluster) node(name string) *patroniNode {
 	return c.nodes[slices.IndexFunc(c.nodes, func(n *patroniNode) bool { return n.name == name })]
 }

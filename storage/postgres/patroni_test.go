@@ -166,7 +166,6 @@ type anyURL struct{ exports.Opener }
 func (anyURL) Serves(*url.URL) bool { return true }
 func (anyURL) Check(*url.URL) error { return nil }
 
-// run writes until ctx ends.
 func (w *writer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.writeAll()
@@ -187,7 +186,6 @@ func (w *writer) try(kind string, write func(context.Context) error, found func(
 	return true
 }
 
-// writeAll makes one write of each kind.
 func (w *writer) writeAll() {
 	name := rand.Text()
 	var issued keys.Issued

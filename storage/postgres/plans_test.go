@@ -105,7 +105,6 @@ func TestListSymbols_ReadsFreshFolderInOrder(t *testing.T) {
 	}
 }
 
-// queryRecorder records the arguments of each query that reads.
 type queryRecorder map[string][]any
 
 func (q queryRecorder) trace(_ *pgx.Conn, data pgx.TraceQueryStartData) {

@@ -286,7 +286,6 @@ func (c *waitContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// insertCounter counts statements that insert symbols.
 type insertCounter struct {
 	n    atomic.Int32
 	hold chan struct{} // closed when they may run, unless nil

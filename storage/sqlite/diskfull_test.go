@@ -80,7 +80,6 @@ func openLibrary(t *testing.T, dsn string) library {
 	return library{must(symbols.NewService(migrate(t, pool).Symbols(), options))(t), t, pool}
 }
 
-// folder creates a folder and returns its id.
 func (l library) folder(name string) int64 { return must(l.CreateFolder(l.t.Context(), name))(l.t).ID }
 
 // insert adds a symbol to a folder. The error is nil or matches symbols.ErrUnavailable.
@@ -118,7 +117,6 @@ func (l library) count(folder int64) int {
 	return len(list)
 }
 
-// checkIntegrity reports a corrupt file.
 func (l library) checkIntegrity() {
 	l.t.Helper()
 	var integrity string

@@ -64,9 +64,7 @@ func TestGetSymbol_ReadsOneLargeSymbolAtATime(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 5 {
 		for _, id := range ids {
-			readers.Go(func() {
-				must(store.GetSymbol(t.Context(), id))(t)
-			})
+			readers.Go(func() { must(store.GetSymbol(t.Context(), id))(t) })
 		}
 	}
 	readers.Wait()

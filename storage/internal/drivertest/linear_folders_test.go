@@ -21,7 +21,6 @@ type folderCall struct {
 	name   string
 }
 
-// folderResult is the result of a folderCall.
 type folderResult struct {
 	folder symbols.Folder
 	list   symbols.FolderPage
@@ -97,7 +96,6 @@ func (f folders) step(call folderCall, result folderResult) (ok bool, after fold
 	panic(call.method)
 }
 
-// randomFolderCall makes and records a random call.
 func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store) {
 	ctx := context.WithoutCancel(t.Context())
 	call := folderCall{
@@ -139,7 +137,6 @@ func randomFolderCall(t testing.TB, h *history, client int, store symbols.Store)
 	})
 }
 
-// deleteFolders deletes all folders of a store.
 func deleteFolders(t testing.TB, store symbols.Store) {
 	t.Helper()
 	is := is.New(t)

@@ -25,7 +25,6 @@ type keyCall struct {
 	digest keys.Digest
 }
 
-// keyResult is the result of a keyCall.
 type keyResult struct {
 	id    int64
 	name  string
@@ -152,7 +151,6 @@ func nameOf(h *history, client, n int) string {
 	return fmt.Sprint(h.start.UnixNano(), " ", client, " ", n)
 }
 
-// deleteKeys deletes all keys of a store.
 func deleteKeys(t testing.TB, store keys.Store) {
 	t.Helper()
 	for _, key := range must(store.List(t.Context(), keys.Filter{}, keys.Range{}))(t).Keys {

@@ -78,7 +78,6 @@ var postgresDriver = driver{
 	loggedKeys:    3 * maxRows,
 }
 
-// openPostgres opens a database.
 func openPostgres(t testing.TB, dsn string) *database {
 	is := is.New(t)
 	connect := func(dsn string) *pgxpool.Pool {

@@ -86,7 +86,6 @@ func sqliteSeries(from, to int) string {
 	)`, from, to)
 }
 
-// openSQLite opens a database file.
 func openSQLite(t testing.TB, file, parameters string) *database {
 	is := is.New(t)
 	connect := func() *sql.DB {

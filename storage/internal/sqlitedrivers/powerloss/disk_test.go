@@ -99,9 +99,7 @@ func (f *file) Sync(flags vfs.SyncFlag) error {
 	return err
 }
 
-func (f *file) SharedMemory() vfs.SharedMemory {
-	return f.File.(vfs.FileSharedMemory).SharedMemory()
-}
+func (f *file) SharedMemory() vfs.SharedMemory { return f.File.(vfs.FileSharedMemory).SharedMemory() }
 
 // losePower writes files to a directory, as they may be after a power loss behind the
 // first n operations. Of each file, what was done before its last sync is there. Each

@@ -227,7 +227,6 @@ func TestExec_ScansRow(t *testing.T) {
 	}
 }
 
-// countingTracer counts queries.
 type countingTracer struct{ started, ended int }
 
 func (c *countingTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {

@@ -18,9 +18,7 @@ import (
 
 // suspend makes a time one that was read before the machine was suspended for an hour: the
 // monotonic clock stood still.
-func suspend(at *time.Time) {
-	(*struct{ wall uint64 })(unsafe.Pointer(at)).wall -= 3600 << 30
-}
+func suspend(at *time.Time) { (*struct{ wall uint64 })(unsafe.Pointer(at)).wall -= 3600 << 30 }
 
 // A process that was suspended while the standby was promoted takes no old confirmation for a
 // new one.
