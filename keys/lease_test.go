@@ -81,8 +81,9 @@ func TestLease_IsNotExtendedByLateResponse(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
 		issued := issueCached(t, s)
-		settle()                                                                                 // a gap between two leases evicts later reads
-		store.changes.after(func(*keys.Changes) { time.Sleep(defaultLease - time.Millisecond) }) // just before the timeout
+		settle()                                     // a gap between two leases evicts later reads
+		const late = defaultLease - time.Millisecond // just before the timeout
+		store.changes.after(func(*keys.Changes) { time.Sleep(late) })
 		time.Sleep(defaultLease / 2)
 		rotate(t, other, 1, 0)
 		is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
@@ -128,7 +129,8 @@ func TestLease_GapEvictsReadsOfLostCommits(t *testing.T) {
 		time.Sleep(2 * defaultLease)
 
 		change(t, store, lost.Key.ID, deactivate)
-		store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: standby.Epoch, Complete: true} })
+		current := keys.Changes{Epoch: standby.Epoch, Complete: true}
+		store.changes.after(func(changes *keys.Changes) { *changes = current })
 		settle()
 		is.Equal(verify(t, s, lost.Raw), keys.ErrInactive)
 		is.Equal(store.finds.Load(), finds+2)

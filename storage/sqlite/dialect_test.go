@@ -27,14 +27,15 @@ func TestReads_PassNoDataForDetails(t *testing.T) {
 	folder := must(d.Symbols().InsertFolder(t.Context(), symbols.Folder{Name: "folder"}))(t)
 	symbol := must(d.Symbols().InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)[0]
 	s := d.Symbols()
+	const ofTags = "canvasback_symbols_tags_idx"
 	for name, test := range map[string]struct {
 		read  func()
 		index string // empty without tags
 	}{
 		"plain list": {func() { must(s.ListSymbols(t.Context(), folder.ID, symbols.Range{}, 1, false))(t) }, ""},
-		"infos":      {func() { must(s.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))(t) }, "canvasback_symbols_tags_idx"},
-		"info":       {func() { must(s.GetSymbolInfo(t.Context(), symbol.ID))(t) }, "canvasback_symbols_tags_idx"},
-		"segment":    {func() { must(s.ListSegment(t.Context(), 0))(t) }, "canvasback_symbols_tags_idx"},
+		"infos":      {func() { must(s.ListSymbolInfos(t.Context(), folder.ID, symbols.Range{}))(t) }, ofTags},
+		"info":       {func() { must(s.GetSymbolInfo(t.Context(), symbol.ID))(t) }, ofTags},
+		"segment":    {func() { must(s.ListSegment(t.Context(), 0))(t) }, ofTags},
 	} {
 		d.db.prepared.Clear()
 		test.read()
