@@ -111,7 +111,7 @@ func wantAvailable(t *testing.T, store keys.Store) {
 		results := callAll(t.Context(), store, 20*time.Second)
 		for _, c := range slices.Concat(fencedReads, fencedWrites) {
 			if got := results[c.name]; !errors.Is(got, c.want) {
-				err = errors.Join(err, fmt.Errorf("%s returns %v, want %v", c.name, got, c.want))
+				err = errors.Join(err, errors.New(fmt.Sprint(c.name, " returns ", got, ", want ", c.want)))
 			}
 		}
 		return err

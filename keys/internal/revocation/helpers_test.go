@@ -20,9 +20,9 @@ func newService(tb testing.TB, store keys.Store, options *keys.Options) *keys.Se
 	return must(keys.NewService(store, options))(tb)
 }
 
-func issue(tb testing.TB, s *keys.Service, fields keys.Fields) keys.Issued {
+func issue(tb testing.TB, s *keys.Service) keys.Issued {
 	tb.Helper()
-	return must(s.Create(tb.Context(), fields))(tb)
+	return must(s.Create(tb.Context(), keys.Fields{}))(tb)
 }
 
 func scopes(list ...string) *keys.Scopes {

@@ -214,7 +214,7 @@ func TestRevocation_FollowsRestoredDatabase(t *testing.T) {
 	var issued []keys.Issued
 	var tokens []keys.RawKey
 	for i := range 8 {
-		issued = append(issued, issue(t, changer, keys.Fields{}))
+		issued = append(issued, issue(t, changer))
 		tokens = append(tokens, signToken(issued[i].Raw, issued[i].Key.ID))
 	}
 	db := must(sql.Open("sqlite", "file:"+original))(t)

@@ -191,12 +191,12 @@ func (w *world) checkRestored() {
 	ctx, service := w.t.Context(), w.processes[0].service.Load()
 	var list []keys.Issued
 	for range 3 {
-		list = append(list, issue(w.t, service, keys.Fields{}))
+		list = append(list, issue(w.t, service))
 	}
 	copied := w.copy()
 	w.is.NoErr(service.Delete(ctx, list[0].Key.ID))
 	rotated := must(service.Rotate(ctx, list[1].Key.ID, 0))(w.t)
-	created := issue(w.t, service, keys.Fields{})
+	created := issue(w.t, service)
 	want := map[keys.RawKey]error{
 		list[0].Raw: keys.ErrUnknown, list[1].Raw: keys.ErrUnknown, list[2].Raw: nil, rotated.Raw: nil, created.Raw: nil,
 	}
@@ -238,7 +238,7 @@ func (w *world) checkAll(want map[keys.RawKey]error) {
 
 // checkEntryLifetime changes a key without a row in the log.
 func (w *world) checkEntryLifetime() {
-	issued := issue(w.t, w.processes[0].service.Load(), keys.Fields{})
+	issued := issue(w.t, w.processes[0].service.Load())
 	time.Sleep(2 * shortLease)
 	w.checkAll(map[keys.RawKey]error{issued.Raw: nil})
 	w.mu.Lock()
