@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,17 +37,16 @@ func (h *harness) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// status reads a response and returns its status.
-func status(t *testing.T, conn net.Conn) int {
+// receive reads a response, which must have the status. Its body is unread.
+func receive(t *testing.T, conn io.Reader, status int) *http.Response {
 	t.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	is.New(t).NoErr(err)
-	return response.StatusCode
+	response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+	is.New(t).Equal(response.StatusCode, status)
+	return response
 }
 
 func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.BodyRate = -1 }) // reading a stalled body never ends
 	for request, want := range map[string]int{
 		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{":                                                           401,
@@ -62,35 +60,20 @@ func TestConnection_StalledBodyDoesNotDelayErrors(t *testing.T) {
 		t.Log(request)
 		conn := h.dial()
 		io.WriteString(conn, request)
-		is.Equal(status(t, conn), want)
+		receive(t, conn, want)
 	}
 }
 
 func TestConnection_ReusedAfterUnreadBody(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
 	conn := h.dial()
 	reader := bufio.NewReader(conn)
 	for range 3 {
 		fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n%s", strings.Repeat("x", 2000))
-		response, err := http.ReadResponse(reader, nil)
-		is.NoErr(err)
-		is.Equal(response.StatusCode, 401)
+		response := receive(t, reader, 401)
 		io.Copy(io.Discard, response.Body)
-		is.True(!response.Close)
-	}
-}
-
-func TestConnection_HalfClosedClientGetsResponse(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	h := serve(t)
-	for _, path := range []string{"/symbol/folders", "/admin/api-keys"} {
-		conn := h.dial()
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nX-Admin-Key: %s\r\n\r\n", path, h.rawKey, adminKey)
-		is.NoErr(conn.CloseWrite())
-		is.Equal(status(t, conn), 200)
+		is.New(t).True(!response.Close)
 	}
 }
 
@@ -112,11 +95,9 @@ func TestConnection_DisconnectDoesNotCancelStoreCalls(t *testing.T) {
 	t.Parallel()
 	ctx, disconnect := context.WithCancel(t.Context())
 	service := must(keys.NewService(interruptedKeys{memory.New().Keys(), disconnect}, nil))(t)
-	r := httptest.NewRequestWithContext(ctx, "POST", "/admin/api-keys", nil)
-	r.Header.Set("x-admin-key", adminKey)
-	recorder := httptest.NewRecorder()
-	httpapi.Handler(&httpapi.Options{Keys: service, AdminKeys: []string{adminKey}}).ServeHTTP(recorder, r)
-	is.New(t).Equal(recorder.Code, 201)
+	api := httpapi.Handler(&httpapi.Options{Keys: service, AdminKeys: []string{adminKey}})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r.WithContext(ctx)) })
+	is.New(t).Equal(serveOnce(handler, "POST", "/admin/api-keys", "", "x-admin-key", adminKey).Code, 201)
 }
 
 // truncatedOpener opens files of a size, or of unknown size if negative, whose Read
@@ -152,16 +133,6 @@ func TestDownload_EarlyFailureIs502(t *testing.T) {
 	}
 }
 
-// withExports returns a change of options: exports have options of their own.
-func withExports(options exports.Options) func(*httpapi.Options) {
-	return func(o *httpapi.Options) {
-		var err error
-		if o.Exports, err = exports.NewService(memory.New().Exports(), &options); err != nil {
-			panic(err)
-		}
-	}
-}
-
 // withOpener is withExports for exports that are opened by opener only.
 func withOpener(opener exports.Opener) func(*httpapi.Options) {
 	return withExports(exports.Options{Openers: []exports.Opener{opener}})
@@ -181,14 +152,16 @@ func TestDownload_TruncationShows(t *testing.T) {
 	t.Parallel()
 	for _, panics := range []bool{false, true} {
 		h := serveExport(t, truncatedOpener{size: -1, length: 100_000, panics: panics})
-		recovering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { recover() }()
-			httpapi.Handler(&h.options).ServeHTTP(w, r)
-		}))
-		t.Cleanup(recovering.Close)
 		body := exportBody("s")
-		for _, url := range []string{h.url, recovering.URL} {
-			h.url = url
+		for _, recovers := range []bool{false, true} {
+			h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer func() {
+					if recovers {
+						recover()
+					}
+				}()
+				httpapi.Handler(&h.options).ServeHTTP(w, r)
+			}))
 			for _, version := range []string{"1.0", "1.1"} {
 				conn := h.dial()
 				fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/%s\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", version, h.rawKey, len(body), body)
@@ -217,8 +190,7 @@ func TestDownload_GrowingFileKeepsItsLength(t *testing.T) {
 	body := exportBody("s")
 	conn := h.dial()
 	fmt.Fprintf(conn, "POST /viewer/exports/download HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body)
-	response, err := io.ReadAll(conn)
-	is.NoErr(err)
+	response := must(io.ReadAll(conn))(t)
 	_, content, _ := bytes.Cut(response, []byte("\r\n\r\n"))
 	is.Equal(len(content), 1000)
 }
@@ -285,7 +257,6 @@ func (d slowReader) Read(p []byte) (int, error) {
 // file may not have for a long time.
 func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	for path, sources := range map[string][]string{
 		"/viewer/exports/download-batch": {"now", "later"},
 		"/viewer/exports/download":       {"slow"},
@@ -305,12 +276,11 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 			close(o.release)
 		})
 		response := h.open("POST", path, body)
-		is.True(o.read.Load() < 1000)
+		is.New(t).True(o.read.Load() < 1000)
 		if late.Stop() {
 			close(o.release)
 		}
-		_, err := io.Copy(io.Discard, response.Body)
-		is.NoErr(err)
+		must(io.Copy(io.Discard, response.Body))(t)
 		response.Body.Close()
 	}
 }
@@ -319,8 +289,7 @@ func TestDownload_SlowFileDoesNotDelayHeader(t *testing.T) {
 // after the response.
 func TestDrain_UnreadBody(t *testing.T) {
 	t.Parallel()
-	h := serve(t)
-	h.client("POST", "/symbol/folders", `{"name":"f"}`).want(201)
+	h := serveFolder(t)
 	for request, want := range map[string]int{
 		"GET /symbol/folders HTTP/1.1\r\nContent-Length: 100":                                     200,
 		"GET /symbol/folders/1/symbols HTTP/1.1\r\nTransfer-Encoding: chunked":                    200,
@@ -332,20 +301,15 @@ func TestDrain_UnreadBody(t *testing.T) {
 	} {
 		t.Run(request, func(t *testing.T) {
 			t.Parallel()
-			is := is.New(t)
 			conn := h.dial()
 			credentials := "X-Api-Key: " + h.rawKey + "\r\nX-Admin-Key: " + adminKey + "\r\n"
 			if want < 0 {
 				want, credentials = -want, ""
 			}
 			fmt.Fprintf(conn, "%s\r\nHost: x\r\n%s\r\n1", request, credentials)
-			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			is.NoErr(err)
-			is.Equal(response.StatusCode, want)
-			_, err = io.Copy(io.Discard, response.Body)
-			is.NoErr(err)
-			_, err = io.Copy(io.Discard, conn)
-			is.NoErr(err) // the server closes the connection
+			response := receive(t, conn, want)
+			must(io.Copy(io.Discard, response.Body))(t)
+			must(io.Copy(io.Discard, conn))(t) // the server closes the connection
 		})
 	}
 }
@@ -354,7 +318,6 @@ func TestDrain_UnreadBody(t *testing.T) {
 // and that send Expect without waiting for 100 (Continue), as Caddy.
 func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for key, want := range map[string]int{"wrong": 401, h.rawKey: 413} {
@@ -364,10 +327,9 @@ func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 			if i >= 8 {
 				request.Header.Set("Expect", "100-continue")
 			}
-			response, err := client.Do(request)
-			is.NoErr(err)
+			response := must(client.Do(request))(t)
 			response.Body.Close()
-			is.Equal(response.StatusCode, want)
+			is.New(t).Equal(response.StatusCode, want)
 		}
 	}
 }
@@ -376,17 +338,13 @@ func TestDrain_LargeBodyOfLastRequest(t *testing.T) {
 // body that does not arrive.
 func TestDrain_WithoutDeadlines(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := newHarness(t, func(*httpapi.Options) {})
 	h.listen(http.TimeoutHandler(httpapi.Handler(&h.options), testTimeout, ""))
 	conn := h.dial()
 	fmt.Fprint(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: wrong\r\nContent-Length: 1000\r\n\r\n")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	is.NoErr(err)
-	is.Equal(response.StatusCode, 401)
+	receive(t, conn, 401)
 }
 
-// TestBody_ArrivesAfterRevocation revokes a key while the body of its request arrives.
 func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -401,9 +359,7 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	const body = `{"name":"after revocation"}`
 	conns := make([]net.Conn, 3)
 	for i := range conns {
-		conns[i] = must(net.Dial("tcp", strings.TrimPrefix(h.url, "http://")))(t)
-		defer conns[i].Close()
-		fmt.Fprintf(conns[i], "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body[:5])
+		conns[i] = h.startBody("/symbol/folders", h.rawKey, len(body), body[:5])
 	}
 	time.Sleep(1100 * time.Millisecond)
 	for i, change := range []func(){
@@ -413,8 +369,7 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 	} {
 		change()
 		fmt.Fprint(conns[i], body[5:])
-		response := must(http.ReadResponse(bufio.NewReader(conns[i]), nil))(t)
-		is.Equal(response.StatusCode, []int{403, 403, 401}[i])
+		response := receive(t, conns[i], []int{403, 403, 401}[i])
 		is.Equal((<-seen).KeyID, int64(1)) // also of a deleted key
 		is.Equal(response.StatusCode, h.client("POST", "/symbol/folders", body).status)
 	}
@@ -425,8 +380,7 @@ func TestBody_ArrivesAfterRevocation(t *testing.T) {
 func TestBody_EndsAfterRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t)
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	h := serveFolder(t)
 	conns := []net.Conn{h.dial(), h.dial()}
 	for i, conn := range conns {
 		fmt.Fprintf(conn, "PATCH /symbol/folders/1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -436,11 +390,10 @@ func TestBody_EndsAfterRevocation(t *testing.T) {
 	is.NoErr(h.options.Keys.Delete(t.Context(), 1))
 	for _, conn := range conns {
 		fmt.Fprint(conn, "0\r\n\r\n")
-		is.Equal(status(t, conn), 401)
+		receive(t, conn, 401)
 	}
 }
 
-// TestAuthorize_WaitsDuringRevocation deletes a key while Authorize waits.
 func TestAuthorize_WaitsDuringRevocation(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -469,8 +422,7 @@ func TestList_EndsAfterRevocation(t *testing.T) {
 			createFolder(t, h.options.Symbols, "A", 32, 1<<20)
 			conn := h.dial()
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, h.rawKey)
-			response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
-			is.Equal(response.StatusCode, 200)
+			response := receive(t, conn, 200)
 			time.Sleep(1100 * time.Millisecond)
 			is.NoErr(h.options.Keys.Delete(t.Context(), 1))
 			_, err := io.Copy(io.Discard, response.Body)

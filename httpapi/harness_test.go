@@ -6,10 +6,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +62,9 @@ type harness struct {
 	rawKey  string       // a valid client key
 }
 
+// listPath is the list of the symbols of the folder of serveFolder.
+const listPath = "/symbol/folders/1/symbols"
+
 const filesURL = "https://files.example/out/"
 
 // serve starts a server. Each change may modify the options of the API first.
@@ -69,18 +75,40 @@ func serve(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	return h
 }
 
+// serveFolder is serve with the folder A, whose id is 1.
+func serveFolder(t *testing.T, change ...func(*httpapi.Options)) *harness {
+	t.Helper()
+	h := serve(t, change...)
+	h.folder("A")
+	return h
+}
+
+// folder creates a folder as a client.
+func (h *harness) folder(name string) {
+	h.t.Helper()
+	h.client("POST", "/symbol/folders", `{"name":`+quote(name)+`}`).want(201)
+}
+
 // keyOf returns a new raw key, which has no owner if owner is empty.
 func (h *harness) keyOf(owner string) string {
 	h.t.Helper()
 	return string(must(h.options.Keys.Create(h.t.Context(), keys.Fields{Owner: &owner}))(h.t).Raw)
 }
 
-// listen starts a server with a handler.
-func (h *harness) listen(handler http.Handler) {
-	server := httptest.NewServer(handler)
+// listen starts a server with a handler. Each change may modify it first.
+func (h *harness) listen(handler http.Handler, change ...func(*httptest.Server)) *httptest.Server {
+	server := httptest.NewUnstartedServer(handler)
+	for _, f := range change {
+		f(server)
+	}
+	server.Start()
 	h.t.Cleanup(server.Close)
 	h.url = server.URL
+	return server
 }
+
+// configured is a change of a server: that of an application.
+func configured(server *httptest.Server) { httpapi.ConfigureServer(server.Config) }
 
 // newHarness returns a harness without a server, for tests that start their own.
 func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
@@ -110,6 +138,41 @@ func newHarness(t *testing.T, change ...func(*httpapi.Options)) *harness {
 	service := must(keys.NewService(db.Keys(), &keys.Options{Now: h.clock.Now, CacheSize: 256}))(t)
 	h.rawKey = string(must(service.Create(t.Context(), keys.Fields{}))(t).Raw)
 	return h
+}
+
+// withSymbols, withKeys and withExports are changes of options: services of stores.
+func withSymbols(store symbols.Store) func(*httpapi.Options) {
+	return func(o *httpapi.Options) { o.Symbols = valid(symbols.NewService(store, nil)) }
+}
+
+func withKeys(store keys.Store) func(*httpapi.Options) {
+	return func(o *httpapi.Options) { o.Keys = valid(keys.NewService(store, nil)) }
+}
+
+func withExports(options exports.Options) func(*httpapi.Options) {
+	return func(o *httpapi.Options) { o.Exports = valid(exports.NewService(memory.New().Exports(), &options)) }
+}
+
+func storeTimeout(d time.Duration) func(*httpapi.Options) {
+	return func(o *httpapi.Options) { o.Limits.StoreTimeout = d }
+}
+
+// valid returns a value without an error.
+func valid[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// wantLog fails the test unless the log has the texts.
+func (h *harness) wantLog(texts ...string) {
+	h.t.Helper()
+	for _, text := range texts {
+		if log := h.log.String(); !strings.Contains(log, text) {
+			h.t.Fatalf("the log lacks %q: %.2000s", text, log)
+		}
+	}
 }
 
 // openSQLite opens and migrates the SQLite database of a file.
@@ -143,17 +206,17 @@ func (b *syncBuffer) String() string {
 
 // response is a received response.
 type response struct {
-	t      *testing.T
-	status int
-	header http.Header
-	body   []byte
+	t       *testing.T
+	request string // for messages
+	status  int
+	header  http.Header
+	body    []byte
 }
 
 // try sends a request with headers given as pairs, and returns the response with its
 // body unread. The Content-Type of a body is JSON unless given; an empty body has none.
 func (h *harness) try(method, path, body string, headers ...string) (*http.Response, error) {
-	is := is.New(h.t)
-	is.Helper()
+	h.t.Helper()
 	request := must(http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body)))(h.t)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
@@ -167,25 +230,25 @@ func (h *harness) try(method, path, body string, headers ...string) (*http.Respo
 	return transport.RoundTrip(request) // http.Client would follow redirects
 }
 
-// open is try with the client key, unless the headers have a key.
+// open is try with the client key, unless the headers have a key. It closes the body after
+// the test.
 func (h *harness) open(method, path, body string, headers ...string) *http.Response {
-	is := is.New(h.t)
-	is.Helper()
+	h.t.Helper()
 	if len(headers) == 0 {
 		headers = []string{"x-api-key", h.rawKey}
 	}
-	response, err := h.try(method, path, body, headers...)
-	is.NoErr(err)
+	response := must(h.try(method, path, body, headers...))(h.t)
+	h.t.Cleanup(func() { response.Body.Close() })
 	return response
 }
 
 // wantTruncated is trySend for a response that does not end like a complete one.
 func (h *harness) wantTruncated(method, path, body string) {
-	is := is.New(h.t)
-	is.Helper()
+	h.t.Helper()
 	_, status, err := h.trySend(method, path, body)
-	is.Equal(status, 200)
-	is.True(err != nil)
+	if status != 200 || err == nil {
+		h.t.Fatalf("%s %s: status is %d with error %v, want 200 with an error", method, path, status, err)
+	}
 }
 
 // trySend is client for a response that may be aborted.
@@ -202,20 +265,18 @@ func (h *harness) trySend(method, path, body string) (content []byte, status int
 
 // send is try that reads the body, and decompresses it.
 func (h *harness) send(method, path, body string, headers ...string) response {
-	is := is.New(h.t)
-	is.Helper()
-	received, err := h.try(method, path, body, headers...)
-	is.NoErr(err)
+	h.t.Helper()
+	received := must(h.try(method, path, body, headers...))(h.t)
 	defer received.Body.Close()
 	var content []byte
 	if received.Header.Get("Content-Type") != "text/event-stream" { // which does not end
-		content, err = io.ReadAll(received.Body)
+		content = must(io.ReadAll(received.Body))(h.t)
 	}
 	if received.Header.Get("Content-Encoding") == "gzip" && len(content) > 0 {
-		content, err = gunzip(content)
+		content = must(gunzip(content))(h.t)
 	}
-	is.NoErr(err)
-	got := response{t: h.t, status: received.StatusCode, header: received.Header, body: content}
+	request := fmt.Sprintf("%s %.200s %.200s", method, path, body)
+	got := response{h.t, request, received.StatusCode, received.Header, content}
 	h.record(path, received.Request, body, got)
 	return got
 }
@@ -243,7 +304,27 @@ func (h *harness) client(method, path, body string) response {
 func (r response) want(status int) response {
 	r.t.Helper()
 	if r.status != status {
-		r.t.Fatalf("status is %d, want %d: %.300s", r.status, status, r.body)
+		r.t.Fatalf("%s: status is %d, want %d: %.300s", r.request, r.status, status, r.body)
+	}
+	return r
+}
+
+// wantBody is want that also compares the body.
+func (r response) wantBody(status int, body string) response {
+	r.t.Helper()
+	if string(r.want(status).body) != body {
+		r.t.Fatalf("%s: body is %.2000s, want %.2000s", r.request, r.body, body)
+	}
+	return r
+}
+
+// wantHeaders compares headers, given as pairs. One that is absent is empty.
+func (r response) wantHeaders(pairs ...string) response {
+	r.t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if got := r.header.Get(pairs[i]); got != pairs[i+1] {
+			r.t.Fatalf("%s: %s is %q, want %q", r.request, pairs[i], got, pairs[i+1])
+		}
 	}
 	return r
 }
@@ -254,12 +335,17 @@ func (r response) wantError(status int, code string) response {
 	r.want(status)
 	body := r.object()
 	if body["code"] != code || body["message"] == "" || body["requestId"] != r.header.Get("X-Request-Id") {
-		r.t.Fatalf("error body is %s, want code %q and request id %q", r.body, code, r.header.Get("X-Request-Id"))
+		r.t.Fatalf("%s: body is %s, want code %q and id %q", r.request, r.body, code, r.header.Get("X-Request-Id"))
 	}
-	if got := r.header.Get("Content-Type"); got != "application/json" {
-		r.t.Fatalf("Content-Type of an error is %q", got)
+	return r.wantHeaders("Content-Type", "application/json")
+}
+
+// wantInvalid is wantError for an invalid request, whose message begins with what is invalid.
+func (r response) wantInvalid(begin string) {
+	r.t.Helper()
+	if got := r.wantError(400, "invalid_request").message(); !strings.HasPrefix(got, begin) {
+		r.t.Fatalf("%s: message is %q, want %q at its beginning", r.request, got, begin)
 	}
-	return r
 }
 
 // wantRetryAfter fails the test unless Retry-After is interval, minus the seconds that
@@ -332,3 +418,51 @@ func quote(text string) string {
 
 // must is [testflag.Must]: must(f())(t).
 func must[T any](value T, err error) func(testing.TB) T { return testflag.Must(value, err) }
+
+// exchange is a line of the recording that the tests of internal/contract read.
+type exchange struct {
+	Test      string // name of the test
+	Method    string
+	Target    string // path without prefix, and query
+	Header    http.Header
+	Body      []byte
+	Status    int
+	GotHeader http.Header
+	GotBody   []byte
+}
+
+// recording is the file for exchanges, nil unless CANVASBACK_TEST_EXCHANGES names a
+// directory.
+var recording = sync.OnceValues(func() (*os.File, error) {
+	dir := os.Getenv("CANVASBACK_TEST_EXCHANGES")
+	if dir == "" {
+		return nil, nil
+	}
+	return os.Create(filepath.Join(dir, "exchanges.jsonl"))
+})
+
+// maxRecorded is the maximum size of both bodies of a recorded exchange. Longer ones
+// are slow to check.
+const maxRecorded = 256 << 10
+
+// record writes an exchange to the recording, if there is one.
+func (h *harness) record(target string, request *http.Request, body string, got response) {
+	h.t.Helper()
+	is := is.New(h.t)
+	file, err := recording()
+	if file == nil {
+		is.NoErr(err)
+		return
+	}
+	if len(body)+len(got.body) > maxRecorded {
+		return
+	}
+	line, err := json.Marshal(exchange{
+		Test: h.t.Name(), Method: request.Method, Target: strings.TrimPrefix(target, h.options.Prefix),
+		Header: request.Header, Body: []byte(body),
+		Status: got.status, GotHeader: got.header, GotBody: got.body,
+	})
+	is.NoErr(err)
+	_, err = file.Write(append(line, '\n')) // one write per line
+	is.NoErr(err)
+}

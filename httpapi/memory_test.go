@@ -39,14 +39,13 @@ func (h *harness) startBody(path, key string, size int, part string) net.Conn {
 // blankZip returns a small zip of SVG files, each of which has size bytes.
 func blankZip(t *testing.T, files, size int) string {
 	t.Helper()
-	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := range files {
 		w := must(z.Create(fmt.Sprint(i, ".svg")))(t)
 		fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--%s--></svg>`, strings.Repeat(" ", size-80))
 	}
-	is.NoErr(z.Close())
+	is.New(t).NoErr(z.Close())
 	return out.String()
 }
 
@@ -62,11 +61,9 @@ func eventually(t testing.TB, condition func() bool) {
 
 func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
+	h := serveFolder(t, func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	large := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))
 
 	// Each has 3 MiB, all there is for large requests: three times a buffer of 1 MiB.
@@ -80,10 +77,10 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 		return rejected.status == 503
 	})
 	rejected.wantError(503, "unavailable")
-	is.Equal(rejected.header.Get("Retry-After"), "1")
+	rejected.wantHeaders("Retry-After", "1")
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"text/plain","data":"small"}`).want(201)
 	for _, conn := range unfinished {
-		is.NoErr(conn.Close())
+		is.New(t).NoErr(conn.Close())
 	}
 	eventually(t, func() bool { return h.client("POST", "/symbol/folders/1/symbols", large).status == 201 })
 }
@@ -92,9 +89,7 @@ func TestMemoryBudget_UnfinishedBodiesHoldTheirShare(t *testing.T) {
 // there is not enough memory.
 func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	h := serveFolder(t, func(o *httpapi.Options) { o.Limits.Memory = 4 << 20 })
 	body := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 2<<20))
 	half := len(body) / 2
 	first := h.startBody("/symbol/folders/1/symbols", h.rawKey, len(body), body[:half])
@@ -104,20 +99,18 @@ func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
 		_, err := io.WriteString(second, body[half:])
 		done <- err
 	}()
-	_, err := io.WriteString(first, body[half:])
-	is.NoErr(err)
-	is.Equal(status(t, first), 201)
-	is.NoErr(<-done)
-	is.Equal(status(t, second), 201)
+	must(io.WriteString(first, body[half:]))(t)
+	receive(t, first, 201)
+	is.New(t).NoErr(<-done)
+	receive(t, second, 201)
 }
 
 func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) {
+	h := serveFolder(t, func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 500*time.Millisecond, time.Second
 		o.Limits.ImportContents.Ratio, o.Limits.ImportContents.Total = 2000, 8<<20
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	send := func(archive string) response {
 		return h.send("POST", "/symbol/folders/1/import?dryRun=true", archive, "x-api-key", h.rawKey, "Content-Type", "application/zip")
 	}
@@ -148,10 +141,8 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 		stalled := h.dial()
 		is.NoErr(stalled.SetReadBuffer(4 << 10))
 		fmt.Fprintf(stalled, "%s\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n{}", request, h.keyOf(""))
-		is.Equal(status(t, stalled), 200)
-		rejected := h.client("GET", "/symbol/symbols/2", "").wantError(503, "unavailable")
-		is.Equal(rejected.header.Get("Retry-After"), "1")
-		is.Equal(rejected.header.Get("Etag"), "")
+		receive(t, stalled, 200)
+		h.get("/symbol/symbols/2").wantError(503, "unavailable").wantHeaders("Retry-After", "1", "Etag", "")
 		h.client("GET", "/symbol/symbols/3", "").want(200)
 		is.NoErr(stalled.Close())
 		eventually(t, func() bool { return h.client("GET", "/symbol/symbols/2", "").status == 200 })
@@ -159,7 +150,6 @@ func TestMemoryBudget_CountsBodiesThatSlowClientsReceive(t *testing.T) {
 	h.get("/symbol/symbols/2", "Accept-Encoding", "gzip").want(200) // more than half of the memory
 }
 
-// TestMemoryBudget_KeyIsRevokedDuringWait deletes the key of requests that wait for memory.
 func TestMemoryBudget_KeyIsRevokedDuringWait(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -198,24 +188,19 @@ func TestMemoryBudget_ListsDoNotExceedIt(t *testing.T) {
 	eventually(t, func() bool { return length() != "" })
 }
 
-// TestMemoryBudget_ForgetsTheBodyOfADownload has a download whose request is much
-// longer than its sources.
 func TestMemoryBudget_ForgetsTheBodyOfADownload(t *testing.T) {
 	t.Parallel()
 	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout = 4<<20, 500*time.Millisecond
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	h.folder("a")
 	body := batchBody("s") + strings.Repeat(" ", 900<<10)
 	stalled := h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)
-	is.New(t).Equal(status(t, stalled), 200)
+	receive(t, stalled, 200)
 	h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 512<<10))).want(201)
 }
 
-// TestMemoryBudget_ForgetsTheBodyThatAuthorizeRead has downloads whose requests are much longer
-// than their sources.
 func TestMemoryBudget_ForgetsTheBodyThatAuthorizeRead(t *testing.T) {
-	is := is.New(t)
 	h := serveExport(t, unsizedOpener(100<<20), func(o *httpapi.Options) {
 		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
 			_, err := httpapi.RequestResources(r)
@@ -224,9 +209,9 @@ func TestMemoryBudget_ForgetsTheBodyThatAuthorizeRead(t *testing.T) {
 	})
 	before, body := usedHeap(), batchBody("s")+strings.Repeat(" ", 4<<20)
 	for range 8 {
-		is.Equal(status(t, h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body)), 200)
+		receive(t, h.startBody("/viewer/exports/download-batch", h.keyOf(""), len(body), body), 200)
 	}
-	is.True(usedHeap()-before < 20<<20) // 40 MiB with the bodies
+	is.New(t).True(usedHeap()-before < 20<<20) // 40 MiB with the bodies
 }
 
 // TestMemoryBudget_ForgetsTheBodyOfALink has clients that make links to a slow file.
@@ -257,7 +242,7 @@ func TestMemoryBudget_CountsTheFoldersOfAZip(t *testing.T) {
 	item := `{"sourceFileUrl":"s","path":"` + strings.Repeat("a/", 500) + `"}`
 	body := `{"items":[` + strings.Repeat(item+",", 40) + item + `]}`
 	for range 2 {
-		is.New(t).Equal(status(t, h.startBody(path, h.keyOf(""), len(body), body)), 200)
+		receive(t, h.startBody(path, h.keyOf(""), len(body), body), 200)
 	}
 	h.client("POST", path, body).wantError(503, "unavailable")
 }
@@ -275,10 +260,8 @@ func (s *findStore) Find(ctx context.Context, tenant string, sources ...string) 
 	return s.Store.Find(ctx, tenant, sources...)
 }
 
-// TestTurns_ClientLooksUpOneLargeBatchAtATime has two keys.
 func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	store := &findStore{Store: memory.New().Exports(), closed: make(chan struct{})}
 	h := serve(t, func(o *httpapi.Options) { o.Exports = must(exports.NewService(store, nil))(t) })
 	other := h.keyOf("")
@@ -298,7 +281,7 @@ func TestTurns_ClientLooksUpOneLargeBatchAtATime(t *testing.T) {
 	eventually(t, func() bool { return store.calls.Load() == 3 })
 	close(store.closed)
 	all.Wait()
-	is.True(store.calls.Load() >= 5)
+	is.New(t).True(store.calls.Load() >= 5)
 }
 
 // exhaust takes all memory for large requests until the test ends.
@@ -314,10 +297,9 @@ func exhaust(h *harness) {
 func TestMemoryBudget_CountsWhatIsRestored(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	h := serve(t, func(o *httpapi.Options) {
+	h := serveFolder(t, func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 200*time.Millisecond, time.Second
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	symbol := must(h.options.Symbols.CreateSymbol(t.Context(), 1, symbols.NewSymbol{Name: "a", Type: "a/b", Data: strings.Repeat("a", 1<<20)}))(t)
 	is.NoErr(h.options.Symbols.DeleteSymbol(t.Context(), symbol.ID, symbols.Any, 0))
 	exhaust(h)
@@ -325,41 +307,28 @@ func TestMemoryBudget_CountsWhatIsRestored(t *testing.T) {
 	is.Equal(len(h.client("GET", "/symbol/trash", "").want(200).array()), 1)
 }
 
-// getCounter counts calls of GetSymbol.
-type getCounter struct {
-	symbols.Store
-	reads atomic.Int64
-}
-
-func (c *getCounter) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	c.reads.Add(1)
-	return c.Store.GetSymbol(ctx, id)
-}
-
 func TestMemoryBudget_CountsMetaOfSearch(t *testing.T) {
 	t.Parallel()
-	store := &getCounter{Store: memory.New().Symbols()}
-	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(store, nil))(t)
+	var reads atomic.Int64
+	store := symbolHook{memory.New().Symbols(), func(int64) error { reads.Add(1); return nil }}
+	h := serveFolder(t, withSymbols(store), func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.IdleTimeout = 4<<20, 200*time.Millisecond, time.Second
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	list := slices.Repeat([]symbols.NewSymbol{{Name: "valve", Type: "a/b", Data: "x", Meta: `{"a":"` + strings.Repeat("a", 16000) + `"}`}}, 1000)
 	must(h.options.Symbols.CreateSymbols(t.Context(), 1, list))(t)
 	exhaust(h)
-	store.reads.Store(0)
+	reads.Store(0)
 	h.client("GET", "/symbol/search?q=valve&limit=1000&fields=meta", "").wantError(503, "unavailable")
-	is.New(t).True(store.reads.Load() < 100) // of 1,000
+	is.New(t).True(reads.Load() < 100) // of 1,000
 }
 
 // TestMemoryBudget_CountsManifestOfExport has an export that may exceed the memory, and
 // others that must not.
 func TestMemoryBudget_CountsManifestOfExport(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
-	h := serve(t, func(o *httpapi.Options) {
+	h := serveFolder(t, func(o *httpapi.Options) {
 		o.Limits.Memory, o.Limits.ListCache, o.Limits.StoreTimeout = 16<<20, -1, 200*time.Millisecond
 	})
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
 	list := make([]symbols.NewSymbol, 1000)
 	for i := range list {
 		var random strings.Builder // not compressible

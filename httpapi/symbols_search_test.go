@@ -15,24 +15,29 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// changingStore calls change before it reads a symbol with its data.
-type changingStore struct {
+// symbolHook is a store that calls a function before it reads a symbol with its data, and,
+// with the id 0, before it creates symbols.
+type symbolHook struct {
 	symbols.Store
-	change func(id int64) error
+	before func(id int64) error
 }
 
-func (s changingStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	if err := s.change(id); err != nil {
+func (s symbolHook) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
+	if err := s.before(id); err != nil {
 		return symbols.Symbol{}, err
 	}
 	return s.Store.GetSymbol(ctx, id)
 }
 
-// TestSearch_SymbolsChangeAfterTheyAreFound changes symbols between the search and
-// the reads of their data.
+func (s symbolHook) InsertSymbols(ctx context.Context, id int64, list []symbols.Symbol) ([]symbols.Symbol, error) {
+	if err := s.before(0); err != nil {
+		return nil, err
+	}
+	return s.Store.InsertSymbols(ctx, id, list)
+}
+
 func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	store := memory.New().Symbols()
 	writer := must(symbols.NewService(store, nil))(t)
 	folder := must(writer.CreateFolder(t.Context(), "A"))(t)
@@ -41,7 +46,7 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 	}
 	changes := map[int64]symbols.SymbolFields{2: {Data: new("y")}, 3: {Name: new("Valve III")}, 4: {Name: new("pump")}}
 	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(changingStore{store, func(id int64) error {
+		o.Symbols = must(symbols.NewService(symbolHook{store, func(id int64) error {
 			if id == 5 {
 				return writer.DeleteSymbol(context.Background(), id, symbols.Any, 0)
 			}
@@ -50,7 +55,7 @@ func TestSearch_SymbolsChangeAfterTheyAreFound(t *testing.T) {
 		}}, nil))(t)
 	})
 	want := `[{"name":"valve 1","data":"x"},{"name":"valve 2","data":"y"},{"name":"Valve III","data":"x"}]`
-	is.Equal(string(h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").want(200).body), want)
+	h.client("GET", "/symbol/search?q=VALVE&fields=name,data", "").wantBody(200, want)
 }
 
 // segmentStore tells which segments of the search index are read.
@@ -64,7 +69,6 @@ func (s segmentStore) ListSegment(ctx context.Context, id int64) ([]symbols.Segm
 	return s.Store.ListSegment(ctx, id)
 }
 
-// TestSearch_FirstFindsLoadedIndex reads segments before the first search, and only once.
 func TestSearch_FirstFindsLoadedIndex(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]func(*httpapi.API) http.Handler{
