@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,143 +32,94 @@ func (h *harness) sendRaw(request string) (statuses []int) {
 	}
 }
 
-// TestHTTP1_RequestLinesAndHeaders replaces KEY and ADMIN by valid keys.
-func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	h := serve(t)
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	const get = "GET /symbol/folders HTTP/1.1\r\nHost: x\r\n"
-	for request, want := range map[string]int{
-		get + "X-Api-Key: KEY\r\n":                                    200,
-		get + "X-Api-Key:KEY\r\n":                                     200,
-		get + "X-Api-Key: \t KEY \t \r\n":                             200,
-		get + "X-Api-Key : KEY\r\n":                                   400,
-		get + "X-Api-Key\t: KEY\r\n":                                  400,
-		get + " X-Api-Key: KEY\r\n":                                   400, // folds Host
-		get + "X-Api-Key KEY\r\n":                                     400,
-		get + ": KEY\r\n":                                             400,
-		get + "X-Api-Key: KEY\x00\r\n":                                400,
-		get + "X-Api-Key\x00: KEY\r\n":                                400,
-		get + "X-Api-Key: KEY\rX-Other: y\r\n":                        400,
-		get + "X-Api-Key: KEY\x0b\r\n":                                400,
-		get + "X-Api-Key: KEY\u00a0\r\n":                              401,
-		get + "X\u2010Api\u2010Key: KEY\r\n":                          400,
-		get + "X_Api_Key: KEY\r\n":                                    401,
-		get + "X-ApiKey: KEY\r\n":                                     401,
-		get + "X-Api-Key:\r\n KEY\r\n":                                200, // obs-fold counts as white space
-		get + "X-Api-Key: KEY\r\nX-Api-Key: KEY\r\n":                  401,
-		get + "X-Api-Key: KEY\r\nx-api-key:\r\n":                      401,
-		get + "Host: y\r\nX-Api-Key: KEY\r\n":                         400,
-		get + "Connection: X-Api-Key\r\nX-Api-Key: KEY\r\n":           200, // matters to proxies only
-		get + "X-Original-URL: /admin/api-keys\r\nX-Api-Key: KEY\r\n": 200,
-		"POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\nX-HTTP-Method-Override: DELETE\r\n": 400,
-		"GET /symbol/folders HTTP/1.1\r\nX-Api-Key: KEY\r\n":                                               400, // no host
-		"GET /symbol/folders HTTP/1.0\r\nX-Api-Key: KEY\r\n":                                               200,
-		"GET http://other.example/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                200,
-		"GET http://x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                            401,
-		"GET http://u:p@x/admin/api-keys HTTP/1.1\r\nHost: x\r\nX-Admin-Key: ADMIN\r\n":                    200,
-		"GET http:///symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                             200,
-		"GET http:symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                404,
-		"GET symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                     400,
-		"GET ?x HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                                 400,
-		"GET * HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                                  404,
-		"GET /symbol/folders HTTP/1.1 x\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                  400,
-		"GET  /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
-		"GET\t/symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
-		"GET /symbol/folders\r\nX-Api-Key: KEY\r\n":                                                        400,
-		"GET /symbol/folders HTTP/1.9\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                    200,
-		"GET /symbol/folders HTTP/3.0\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                    505,
-		"GE(T /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                   400,
-		"G\x00ET /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n":                                400,
-		"GET /symbol/folders HTTP/1.1\r\nHost: x y\r\nX-Api-Key: KEY\r\n":                                  400,
-		"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\nX-Api-Key: KEY\r\n":                                        404,
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n":                                                                     404,
-	} {
-		t.Logf("%.200q", request)
-		text := strings.NewReplacer("KEY", h.rawKey, "ADMIN", adminKey).Replace(request) + "Connection: close\r\n\r\n"
-		got := h.sendRaw(text)
-		is.Equal(got, []int{want})
+// wantStatuses sends a request for each text, between what precedes and follows all of them, and
+// compares its status. It replaces KEY and ADMIN by valid keys.
+func (h *harness) wantStatuses(before, after string, texts map[int][]string) {
+	h.t.Helper()
+	validKeys := strings.NewReplacer("KEY", h.rawKey, "ADMIN", adminKey)
+	for want, list := range texts {
+		for _, text := range list {
+			got := h.sendRaw(validKeys.Replace(before+text+after) + "Connection: close\r\n\r\n")
+			if !slices.Equal(got, []int{want}) {
+				h.t.Errorf("%.200q: statuses are %v, want %d", text, got, want)
+			}
+		}
 	}
 }
 
-// TestHTTP1_Paths sends paths that resemble that of folder 1.
+func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
+	t.Parallel()
+	h := serveFolder(t)
+	h.wantStatuses("GET /symbol/folders HTTP/1.1\r\nHost: x\r\n", "\r\n", map[int][]string{
+		200: {
+			"X-Api-Key: KEY", "X-Api-Key:KEY", "X-Api-Key: \t KEY \t ",
+			"X-Api-Key:\r\n KEY",                      // obs-fold counts as white space
+			"Connection: X-Api-Key\r\nX-Api-Key: KEY", // matters to proxies only
+			"X-Original-URL: /admin/api-keys\r\nX-Api-Key: KEY",
+		},
+		400: {
+			" X-Api-Key: KEY", // folds Host
+			"X-Api-Key : KEY", "X-Api-Key\t: KEY", "X-Api-Key KEY", ": KEY", "X-Api-Key: KEY\x00", "X-Api-Key\x00: KEY",
+			"X-Api-Key: KEY\rX-Other: y", "X-Api-Key: KEY\x0b", "X\u2010Api\u2010Key: KEY", "Host: y\r\nX-Api-Key: KEY",
+		},
+		401: {
+			"X-Api-Key: KEY\u00a0", "X_Api_Key: KEY", "X-ApiKey: KEY",
+			"X-Api-Key: KEY\r\nX-Api-Key: KEY", "X-Api-Key: KEY\r\nx-api-key:",
+		},
+	})
+	h.wantStatuses("", "\r\nHost: x\r\nX-Api-Key: KEY\r\n", map[int][]string{
+		200: {
+			"GET http://other.example/symbol/folders HTTP/1.1", "GET http:///symbol/folders HTTP/1.1",
+			"GET /symbol/folders HTTP/1.9", "GET http://u:p@x/admin/api-keys HTTP/1.1\r\nX-Admin-Key: ADMIN",
+		},
+		400: {
+			"POST /symbol/folders HTTP/1.1\r\nX-HTTP-Method-Override: DELETE",
+			"GET symbol/folders HTTP/1.1", "GET ?x HTTP/1.1", "GET /symbol/folders HTTP/1.1 x",
+			"GET  /symbol/folders HTTP/1.1", "GET\t/symbol/folders HTTP/1.1",
+			"GE(T /symbol/folders HTTP/1.1", "G\x00ET /symbol/folders HTTP/1.1",
+		},
+		401: {"GET http://x/admin/api-keys HTTP/1.1"},
+		404: {"GET http:symbol/folders HTTP/1.1", "GET * HTTP/1.1"},
+		505: {"GET /symbol/folders HTTP/3.0"},
+	})
+	h.wantStatuses("", "\r\n", map[int][]string{
+		200: {"GET /symbol/folders HTTP/1.0\r\nX-Api-Key: KEY"},
+		400: {
+			"GET /symbol/folders HTTP/1.1\r\nX-Api-Key: KEY", // no host
+			"GET /symbol/folders HTTP/1.1\r\nHost: x y\r\nX-Api-Key: KEY",
+			"GET /symbol/folders\r\nX-Api-Key: KEY",
+		},
+		404: {"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\nX-Api-Key: KEY", "PRI * HTTP/2.0\r\n\r\nSM"},
+	})
+}
+
 func TestHTTP1_Paths(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	h := serve(t)
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	for path, want := range map[string]int{
-		"/symbol/folders/1":                                  200,
-		"/symbol/folders/1?":                                 200,
-		"/symbol/folders/1?x=/../2;y":                        200,
-		"/symbol/folders/%31":                                400,
-		"/%73ymbol/%66olders/1":                              200, // equivalent by RFC 3986
-		"/symbol/folders/+1":                                 400,
-		"/symbol/folders/%2b1":                               400,
-		"/symbol/folders/-1":                                 400,
-		"/symbol/folders/01":                                 400,
-		"/symbol/folders/1%20":                               400,
-		"/symbol/folders/%201":                               400,
-		"/symbol/folders/1%09":                               400,
-		"/symbol/folders/1%0a":                               400,
-		"/symbol/folders/1%0d%0aX-Y:%20z":                    400,
-		"/symbol/folders/1%00":                               400,
-		"/symbol/folders/1;x":                                400,
-		"/symbol/folders/1;":                                 400,
-		"/symbol/folders/1,1":                                400,
-		"/symbol/folders/1#x":                                400,
-		"/symbol/folders/1%23x":                              400,
-		"/symbol/folders/1%3fx":                              400,
-		"/symbol/folders/1%2f":                               400,
-		"/symbol/folders/1%2fsymbols":                        400,
-		"/symbol/folders/%2e":                                400,
-		"/symbol/folders/%2e%2e":                             400,
-		"/symbol/folders/%2e%2e%2f1":                         400,
-		"/symbol/folders/1%5c":                               400,
-		"/symbol/folders/1\\":                                400,
-		"/symbol/folders/\u0661":                             400, // Arabic digits
-		"/symbol/folders/%D9%A1":                             400,
-		"/symbol/folders/\uff11":                             400, // full-width digits
-		"/symbol/folders/%EF%BC%91":                          400,
-		"/symbol/folders/1\u200b":                            400,
-		"/symbol/folders/%ff1":                               400,
-		"/symbol/folders/%2531":                              400, // escaped twice
-		"/symbol/folders/1e0":                                400,
-		"/symbol/folders/0x1":                                400,
-		"/symbol/folders/0":                                  400,
-		"/symbol/folders/1.0":                                400,
-		"/symbol/folders/null":                               400,
-		"/symbol/folders/9223372036854775808":                400,
-		"/symbol/folders/9223372036854775807":                404,
-		"/symbol/folders/1_0":                                400,
-		"/symbol/folders/18446744073709551617":               400, // 1 modulo 2^64
-		"/symbol/folders/" + strings.Repeat("1", 3000):       400,
-		"/symbol/folders/" + strings.Repeat("0", 3000) + "1": 400,
-		"/symbol/folders/1/":                                 404,
-		"/symbol/folders//1":                                 404,
-		"//symbol/folders/1":                                 404,
-		"/symbol/folders/./1":                                404,
-		"/symbol/folders/2/../1":                             404,
-		"/../symbol/folders/1":                               404,
-		"/%2e%2e/symbol/folders/1":                           404,
-		"/symbol%2ffolders/1":                                404,
-		"/symbol/folders%2f1":                                404,
-		"/symbol/folders%00/1":                               404,
-		"/symbol\\folders\\1":                                404,
-		"/Symbol/folders/1":                                  404,
-		"/symbol/folders;x/1":                                404,
-		"/symbol/folders/%zz":                                400,
-		"/symbol/folders/%":                                  400,
-		"/symbol/folders/1 ":                                 400, // two spaces in the request line
-		"/symbol/folders/ 1":                                 400,
-		"/symbol/folders/1\x00":                              400,
-		"/symbol/folders/1\x7f":                              400,
-	} {
-		t.Logf("%.60q", path)
-		got := h.sendRaw("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: " + h.rawKey + "\r\n\r\n")
-		is.Equal(got, []int{want})
-	}
+	h := serveFolder(t)
+	const after = " HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n"
+	h.wantStatuses("GET /symbol/folders/", after, map[int][]string{
+		200: {"1", "1?", "1?x=/../2;y"},
+		400: {
+			"%31", "+1", "%2b1", "-1", "01", "1%20", "%201", "1%09", "1%0a", "1%0d%0aX-Y:%20z", "1%00", "1;x", "1;",
+			"1,1", "1#x", "1%23x", "1%3fx", "1%2f", "1%2fsymbols", "%2e", "%2e%2e", "%2e%2e%2f1", "1%5c", "1\\",
+			"\u0661", "%D9%A1", // Arabic digits
+			"\uff11", "%EF%BC%91", // full-width digits
+			"1\u200b", "%ff1", "1e0", "0x1", "0", "1.0", "null", "1_0", "%zz", "%", "1\x00", "1\x7f",
+			"%2531",    // escaped twice
+			"1 ", " 1", // two spaces in the request line
+			"9223372036854775808", "18446744073709551617", // 1 modulo 2^64
+			strings.Repeat("1", 3000), strings.Repeat("0", 3000) + "1",
+		},
+		404: {"9223372036854775807", "1/", "/1", "./1", "2/../1"},
+	})
+	h.wantStatuses("GET ", after, map[int][]string{
+		200: {"/%73ymbol/%66olders/1"}, // equivalent by RFC 3986
+		404: {
+			"//symbol/folders/1", "/../symbol/folders/1", "/%2e%2e/symbol/folders/1", "/symbol%2ffolders/1",
+			"/symbol/folders%2f1", "/symbol/folders%00/1", "/symbol\\folders\\1", "/Symbol/folders/1",
+			"/symbol/folders;x/1",
+		},
+	})
 }
 
 // TestHTTP1_Framing attempts request smuggling: a second request is visible to one
@@ -182,7 +134,8 @@ func TestHTTP1_Framing(t *testing.T) {
 		keyless = "POST /symbol/folders HTTP/1.1\r\nHost: x\r\n"
 		hidden  = post + "Content-Length: 17\r\n\r\n{\"name\":\"hidden\"}"
 		chunked = "Transfer-Encoding: chunked\r\n"
-		plain   = "e\r\n{\"name\":\"own\"}\r\n0\r\n\r\n"
+		own     = `{"name":"own"}`
+		plain   = "e\r\n" + own + "\r\n0\r\n\r\n"
 		trailer = strings.TrimSuffix(plain, "\r\n") + "X-Api-Key: " + h.rawKey + "\r\n\r\n"
 	)
 	length := func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n) }
@@ -230,8 +183,7 @@ func TestHTTP1_Framing(t *testing.T) {
 		strings.Replace(post, "POST", "GET", 1) + length(len(hidden)) + "\r\n" + hidden: {200, ""}, // the body of a GET
 	} {
 		t.Logf("%.200q", request)
-		got := h.sendRaw(request)
-		is.Equal(got, []int{want.status})
+		is.Equal(h.sendRaw(request), []int{want.status})
 		var names []string
 		for _, folder := range h.client("GET", "/symbol/folders", "").want(200).array() {
 			names = append(names, folder.(map[string]any)["name"].(string))
