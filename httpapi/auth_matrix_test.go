@@ -76,11 +76,10 @@ type issuedKeys struct{ valid, inactive, expired, rotated, deleted, foreign keys
 
 func issueKeys(t *testing.T, h *harness) issuedKeys {
 	t.Helper()
-	is := is.New(t)
 	create := func(fields keys.Fields) keys.Issued { return must(h.options.Keys.Create(t.Context(), fields))(t) }
 	rotated, deleted := create(keys.Fields{}), create(keys.Fields{})
 	must(h.options.Keys.Rotate(t.Context(), rotated.Key.ID, 0))(t)
-	is.NoErr(h.options.Keys.Delete(t.Context(), deleted.Key.ID))
+	is.New(t).NoErr(h.options.Keys.Delete(t.Context(), deleted.Key.ID))
 	return issuedKeys{
 		valid:    keys.RawKey(h.rawKey),
 		inactive: create(keys.Fields{Active: new(false)}).Raw,
@@ -264,16 +263,12 @@ func (w *rawClient) send(method, target string, lines []string, body string) res
 	if body != "" {
 		lines = append(lines, fmt.Sprint("Content-Length: ", len(body)))
 	}
-	is := is.New(w.h.t)
-	_, err := io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body)
-	is.NoErr(err)
-	got, err := http.ReadResponse(w.reader, &http.Request{Method: method})
-	is.NoErr(err)
+	must(io.WriteString(w.conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body))(w.h.t)
+	got := must(http.ReadResponse(w.reader, &http.Request{Method: method}))(w.h.t)
 	var content []byte
 	isStream := got.Header.Get("Content-Type") == "text/event-stream" && method != "HEAD" // which does not end
 	if !isStream {
-		content, err = io.ReadAll(got.Body)
-		is.NoErr(err)
+		content = must(io.ReadAll(got.Body))(w.h.t)
 	}
 	if got.Close || isStream {
 		w.conn.Close()
