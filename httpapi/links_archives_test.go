@@ -227,31 +227,25 @@ func (a *archiveTest) download() {
 	a.want = must(os.CreateTemp(a.t.TempDir(), ""))(a.t)
 	a.t.Cleanup(func() { a.want.Close() })
 	response := a.processes[0].open("GET", a.path, "")
-	defer response.Body.Close()
 	is.Equal(response.StatusCode, 200)
 	is.Equal(response.ContentLength, a.size)
-	n, err := io.Copy(a.want, response.Body)
-	is.NoErr(err)
+	n := must(io.Copy(a.want, response.Body))(a.t)
 	is.Equal(n, a.size)
 }
 
 // checkArchive compares the contents of the complete download with the files.
 func (a *archiveTest) checkArchive(files []generatedFile) {
 	is := is.New(a.t)
-	archive, err := zip.NewReader(a.want, a.size)
-	is.NoErr(err)
+	archive := must(zip.NewReader(a.want, a.size))(a.t)
 	files = slices.DeleteFunc(slices.Clone(files), func(f generatedFile) bool { return f.missing })
 	buffer := make([]byte, 256<<10)
 	for i, entry := range archive.File {
-		offset, err := entry.DataOffset()
-		is.NoErr(err)
+		offset := must(entry.DataOffset())(a.t)
 		a.parts = append(a.parts, offset, offset+int64(entry.CompressedSize64))
-		content, err := entry.Open()
-		is.NoErr(err)
+		content := must(entry.Open())(a.t)
 		if i == len(files) {
 			is.Equal(entry.Name, "manifest.json")
-			_, err = io.Copy(io.Discard, content)
-			is.NoErr(err)
+			must(io.Copy(io.Discard, content))(a.t)
 			continue
 		}
 		is.Equal(entry.UncompressedSize64, uint64(files[i].size))
@@ -291,12 +285,10 @@ func (a *archiveTest) checkRange() {
 	}
 	l := a.processes[a.random.IntN(2)]
 	response := l.send("GET", a.path, "", "Range", value, "If-Range", a.tag).want(206)
-	is := is.New(a.t)
-	is.Equal(response.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", first, first+length-1, a.size))
+	response.wantHeaders("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, first+length-1, a.size))
 	want := make([]byte, length)
-	_, err := a.want.ReadAt(want, first)
-	is.NoErr(err)
-	is.True(bytes.Equal(response.body, want))
+	must(a.want.ReadAt(want, first))(a.t)
+	is.New(a.t).True(bytes.Equal(response.body, want))
 }
 
 // TestLinks_ClientsResume continues a download with programs that users have. One

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -94,8 +95,7 @@ func TestLinks_ZipIsDeliveredInRanges(t *testing.T) {
 
 	full := l.send("GET", path, "").want(200)
 	is.Equal(*link.Size, int64(len(full.body)))
-	is.Equal(full.header.Get("ETag"), *link.ETag)
-	is.Equal(full.header.Get("Content-Length"), strconv.Itoa(len(full.body)))
+	full.wantHeaders("ETag", *link.ETag, "Content-Length", strconv.Itoa(len(full.body)))
 	for name, want := range map[string]string{
 		"Accept-Ranges": "bytes", "Content-Type": "application/zip", "Referrer-Policy": "no-referrer",
 		"Cache-Control": "private, no-cache", "Content-Disposition": `attachment; filename="canvas-exports.zip"`,
@@ -103,47 +103,41 @@ func TestLinks_ZipIsDeliveredInRanges(t *testing.T) {
 	} {
 		is.Equal(full.header.Get(name), want)
 	}
-	archive, err := zip.NewReader(bytes.NewReader(full.body), int64(len(full.body)))
-	is.NoErr(err)
+	archive := must(zip.NewReader(bytes.NewReader(full.body), int64(len(full.body))))(t)
 	is.Equal(len(archive.File), 3)
 	for i, want := range []string{largeContent, smallContent} {
-		f, err := archive.File[i].Open()
-		is.NoErr(err)
-		content, err := io.ReadAll(f)
-		is.NoErr(err)
+		f := must(archive.File[i].Open())(t)
+		content := must(io.ReadAll(f))(t)
 		is.True(string(content) == want)
 	}
 
 	other := strings.TrimSuffix(path, link.FileName) + "any%20name.zip"
 	part := l.send("GET", other, "", "Range", "bytes=100-199", "If-Range", *link.ETag).want(206)
 	is.True(bytes.Equal(part.body, full.body[100:200]))
-	is.Equal(part.header.Get("Content-Range"), "bytes 100-199/"+strconv.Itoa(len(full.body)))
+	part.wantHeaders("Content-Range", "bytes 100-199/"+strconv.Itoa(len(full.body)))
 	is.True(bytes.Equal(l.send("GET", path, "", "Range", "bytes=-50").want(206).body, full.body[len(full.body)-50:]))
 	is.Equal(len(l.send("GET", path, "", "Range", "bytes=0-1", "If-Range", `"other"`).want(200).body), len(full.body))
 	is.Equal(len(l.send("GET", path, "", "Range", "lines=0-1").want(200).body), len(full.body))
 
 	unsatisfiable := l.send("GET", path, "", "Range", "bytes=99999999-").wantError(416, "range_not_satisfiable")
-	is.Equal(unsatisfiable.header.Get("Content-Range"), "bytes */"+strconv.Itoa(len(full.body)))
+	unsatisfiable.wantHeaders("Content-Range", "bytes */"+strconv.Itoa(len(full.body)))
 	unchanged := l.send("GET", path, "", "If-None-Match", *link.ETag).want(304)
 	for _, name := range []string{"Content-Type", "Content-Length", "Content-Disposition"} { // RFC 9110, section 15.4.5
 		is.Equal(unchanged.header.Get(name), "")
 	}
 	head := l.send("HEAD", path, "", "Range", "bytes=0-1").want(200)
-	is.Equal(head.header.Get("Content-Length"), strconv.Itoa(len(full.body)))
-	is.Equal(head.header.Get("ETag"), *link.ETag)
+	head.wantHeaders("Content-Length", strconv.Itoa(len(full.body)), "ETag", *link.ETag)
 	l.send("GET", path, "", "If-Match", `"other"`).wantError(412, "precondition_failed")
 
 	several := l.send("GET", path, "", "Range", "bytes=0-9,2000000-2000009,-5").want(206)
 	mediaType, params, err := mime.ParseMediaType(several.header.Get("Content-Type"))
 	is.NoErr(err)
 	is.Equal(mediaType, "multipart/byteranges")
-	is.Equal(several.header.Get("Content-Length"), strconv.Itoa(len(several.body)))
+	several.wantHeaders("Content-Length", strconv.Itoa(len(several.body)))
 	parts := multipart.NewReader(bytes.NewReader(several.body), params["boundary"])
 	for _, want := range [][]byte{full.body[:10], full.body[2000000:2000010], full.body[len(full.body)-5:]} {
-		p, err := parts.NextRawPart()
-		is.NoErr(err)
-		content, err := io.ReadAll(p)
-		is.NoErr(err)
+		p := must(parts.NextRawPart())(t)
+		content := must(io.ReadAll(p))(t)
 		is.True(bytes.Equal(content, want))
 	}
 	is.True(!strings.Contains(l.log.String(), strings.Split(path, "/")[4])) // the token
@@ -159,9 +153,9 @@ func TestLinks_SingleFile(t *testing.T) {
 	is.Equal(*link.Size, int64(len(largeContent)))
 	full := l.send("GET", path, "").want(200)
 	is.True(string(full.body) == largeContent)
-	is.Equal(full.header.Get("Content-Type"), "application/pdf")
+	full.wantHeaders("Content-Type", "application/pdf")
 	is.True(full.header.Get("Last-Modified") != "")
-	is.Equal(string(l.send("GET", path, "", "Range", "bytes=7-20").want(206).body), largeContent[7:21])
+	l.send("GET", path, "", "Range", "bytes=7-20").wantBody(206, largeContent[7:21])
 	is.Equal(l.admin("GET", "/admin/api-keys/1", "").object()["useCount"], 2.0) // registering and creating
 
 	l.add("empty", "")
@@ -239,7 +233,7 @@ func TestLinks_ChangedFileIsReplacedBeforeTheFirstByte(t *testing.T) {
 	l.write("a", smallContent+"er")
 	changed := l.send("GET", path, "", "Range", "bytes=5-10").want(200)
 	is.True(changed.header.Get("ETag") != *link.ETag)
-	is.Equal(changed.header.Get("Content-Length"), strconv.Itoa(len(changed.body)))
+	changed.wantHeaders("Content-Length", strconv.Itoa(len(changed.body)))
 	is.Equal(zipNames(t, changed.body), []string{"a", "b"})
 
 	is.NoErr(os.Remove(filepath.Join(l.dir, "a")))
@@ -281,9 +275,7 @@ func TestLinks_EndWithTheirKey(t *testing.T) {
 	_, path := l.create(exportBody("a"))
 	l.send("GET", path, "", "Range", "bytes=0-9").want(206)
 	response := l.open("GET", path, "")
-	defer response.Body.Close()
-	_, err := io.ReadFull(response.Body, make([]byte, 100))
-	is.NoErr(err)
+	must(io.ReadFull(response.Body, make([]byte, 100)))(t)
 
 	id := strconv.Itoa(int(l.admin("GET", "/admin/api-keys", "").want(200).array()[0].(map[string]any)["id"].(float64)))
 	l.admin("PATCH", "/admin/api-keys/"+id, `{"isActive":false}`).want(200)
@@ -376,7 +368,6 @@ func TestLinks_AreBounded(t *testing.T) {
 
 func TestLinks_AreBoundedForEachClient(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	l := serveLinks(t, exports.Options{LinksPerKey: 20}) // 2 for a client
 	l.add("a", smallContent)
 	_, first := l.create(exportBody("a"))
@@ -387,7 +378,7 @@ func TestLinks_AreBoundedForEachClient(t *testing.T) {
 		"download-batch?responseType=urls": batchBody("a"),
 	} {
 		rejected := l.client("POST", "/viewer/exports/"+path, body).wantError(429, "too_many_requests")
-		is.True(rejected.header.Get("Retry-After") != "")
+		is.New(t).True(rejected.header.Get("Retry-After") != "")
 	}
 	visitor := l.token("") // of a page has links of its own
 	l.send("POST", "/viewer/exports/links", exportBody("a"), "x-api-key", visitor).want(201)
@@ -411,11 +402,10 @@ func TestLinks_ExpireAndBelongToNoOneElse(t *testing.T) {
 func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	opener, err := files.New(filesURL, fstest.MapFS{
+	opener := must(files.New(filesURL, fstest.MapFS{
 		"a": &fstest.MapFile{Data: []byte(smallContent)}, // without times
 		"b": &fstest.MapFile{Data: []byte(smallContent)},
-	})
-	is.NoErr(err)
+	}))(t)
 	l := serveLinks(t, exports.Options{}, withOpener(opener))
 	l.add("a", "")
 	l.add("b", "")
@@ -423,13 +413,11 @@ func TestLinks_WithoutValidatorAreSentCompletely(t *testing.T) {
 	is.True(!link.Resumable && link.ETag == nil && link.Size == nil)
 	response := l.send("GET", path, "", "Range", "bytes=0-1").want(200)
 	is.Equal(len(zipNames(t, response.body)), 2)
-	is.Equal(response.header.Get("Accept-Ranges"), "none")
-	is.Equal(response.header.Get("ETag"), "")
+	response.wantHeaders("Accept-Ranges", "none", "ETag", "")
 	link, path = l.create(exportBody("a"))
 	is.True(!link.Resumable)
-	response = l.send("GET", path, "", "Range", "bytes=0-1").want(200)
-	is.Equal(string(response.body), smallContent)
-	is.Equal(response.header.Get("ETag"), "")
+	response = l.send("GET", path, "", "Range", "bytes=0-1").wantBody(200, smallContent)
+	response.wantHeaders("ETag", "")
 	l.send("HEAD", path, "").want(200)
 }
 
@@ -448,4 +436,161 @@ func TestLinks_RejectRequestsOfServers(t *testing.T) {
 			response.want(200)
 		}
 	}
+}
+
+// anyURL has the methods of an Opener that serves any URL.
+type anyURL struct{}
+
+func (anyURL) Serves(*url.URL) bool { return true }
+func (anyURL) Check(*url.URL) error { return nil }
+
+// openerFunc is an Opener of any URL.
+type openerFunc func(ctx context.Context, u *url.URL) (*exports.File, error)
+
+func (openerFunc) Serves(*url.URL) bool { return true }
+func (openerFunc) Check(*url.URL) error { return nil }
+
+func (f openerFunc) Open(ctx context.Context, u *url.URL) (*exports.File, error) { return f(ctx, u) }
+
+func TestLinks_WithoutValidatorIgnoreConditions(t *testing.T) {
+	t.Parallel()
+	modified := time.Date(2026, 3, 30, 9, 0, 0, 0, time.UTC)
+	l := &linkHarness{harness: serveExport(t, openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
+		body := io.NopCloser(strings.NewReader(smallContent))
+		return &exports.File{Body: body, Size: int64(len(smallContent)), Modified: modified, ETag: `W/"1"`}, nil
+	}))}
+	for _, body := range []string{exportBody("s"), batchBody("s")} {
+		link, path := l.create(body)
+		is.New(t).True(!link.Resumable)
+		for _, condition := range [][]string{
+			{"If-None-Match", "*"}, {"If-None-Match", `W/"1"`},
+			{"If-Match", `"2"`}, {"If-Match", `W/"1"`},
+			{"If-Modified-Since", modified.Format(http.TimeFormat)},
+			{"If-Unmodified-Since", modified.Add(-time.Hour).Format(http.TimeFormat)},
+			{"Range", "bytes=0-1"}, {"Range", "bytes=99999-"},
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				l.send(method, path, "", condition...).want(200).wantHeaders("Accept-Ranges", "none", "ETag", "")
+			}
+		}
+	}
+}
+
+func TestLinks_OmitLastModifiedInTheFuture(t *testing.T) {
+	t.Parallel()
+	l := serveLinks(t, exports.Options{})
+	l.add("a", smallContent)
+	future := time.Now().Add(time.Hour)
+	is.New(t).NoErr(os.Chtimes(filepath.Join(l.dir, "a"), time.Time{}, future))
+	_, path := l.create(exportBody("a"))
+	for _, response := range []response{l.client("POST", "/viewer/exports/download", exportBody("a")), l.send("GET", path, ""), l.send("HEAD", path, "")} {
+		response.want(200).wantHeaders("Last-Modified", "")
+	}
+}
+
+func TestLinks_DateInIfRange(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	now := time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC)
+	var clock apitest.Clock
+	clock.Set(now)
+	l := serveLinks(t, exports.Options{Now: clock.Now})
+	setModified := func(at time.Time) string {
+		is.NoErr(os.Chtimes(filepath.Join(l.dir, "a"), time.Time{}, at))
+		return at.Format(http.TimeFormat)
+	}
+	l.add("a", largeContent)
+	date := setModified(now.Add(-time.Hour))
+	_, path := l.create(exportBody("a"))
+	_, zipPath := l.create(batchBody("a"))
+	l.send("HEAD", path, "").want(200).wantHeaders("Last-Modified", date)
+	is.Equal(len(l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206).body), 3)
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", now.Format(http.TimeFormat)).want(200)
+	l.send("GET", zipPath, "", "Range", "bytes=1-3", "If-Range", date).want(200)
+
+	l.write("a", strings.ToUpper(largeContent))
+	setModified(now.Add(-time.Hour)) // replaced by a file of the same time
+	for range 2 {
+		l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200).wantHeaders("Last-Modified", date)
+	}
+
+	date = setModified(now)
+	_, path = l.create(exportBody("a"))
+	clock.Add(999 * time.Millisecond) // the file may still change in that second
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(200)
+	clock.Add(time.Millisecond)
+	l.send("GET", path, "", "Range", "bytes=1-3", "If-Range", date).want(206)
+}
+
+// The URL of a link is a secret that no response may pass on.
+func TestLinks_EveryResponseHasReferrerPolicy(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	l := serveLinks(t, exports.Options{LinkServed: 1}, func(o *httpapi.Options) { o.Prefix = "/api" })
+	l.url += "/api"
+	l.add("a", smallContent)
+	_, path := l.create(exportBody("a"))
+	token := strings.TrimSuffix(path, "/a")
+	want := func(status int, method, path string, header ...string) {
+		t.Helper()
+		l.send(method, path, "", header...).want(status).wantHeaders("Referrer-Policy", "no-referrer")
+	}
+	want(200, "HEAD", path)
+	want(206, "GET", path, "Range", "bytes=0-0")
+	want(304, "GET", path, "If-None-Match", "*")
+	want(412, "GET", path, "If-Match", `"other"`)
+	want(416, "GET", path, "Range", "bytes=9-")
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		want(405, method, path)
+	}
+	for _, other := range []string{token, token + "/", token + "//a", path + "/b", linksPath + "/x/y", linksPath + "/" + strings.Repeat("A", 43) + "/y"} {
+		want(404, "GET", other)
+	}
+	is.NoErr(os.Remove(filepath.Join(l.dir, "a")))
+	want(502, "GET", path)
+	l.write("a", smallContent)
+	want(200, "GET", path)
+	is.NoErr(l.options.Exports.Flush(t.Context()))
+	want(429, "GET", path)
+	l.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).want(200)
+	want(403, "GET", path)
+}
+
+// TestLinks_RenewalsCountAsRequests requests a link that must be renewed 17 times
+// while its upstream does not respond.
+func TestLinks_RenewalsCountAsRequests(t *testing.T) {
+	t.Parallel()
+	var clock apitest.Clock
+	clock.Set(time.Now())
+	var mu sync.Mutex // held while the upstream does not respond
+	options := exports.Options{Now: clock.Now, Openers: []exports.Opener{openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return &exports.File{Body: io.NopCloser(strings.NewReader(smallContent)), Size: -1}, nil
+	})}}
+	l := &linkHarness{harness: serve(t, withExports(options))}
+	l.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":`+quote(filesURL)+`}`).want(201)
+	_, path := l.create(exportBody("s"))
+	clock.Add(time.Hour) // its plan is outdated, because it has no validator
+
+	const requests = 17
+	responses := make(chan response, requests)
+	mu.Lock()
+	for range requests {
+		go func() { responses <- l.send("GET", path, "") }()
+	}
+	select {
+	case first := <-responses:
+		first.wantError(429, "too_many_requests")
+	case <-time.After(testTimeout):
+		t.Error("no request was rejected")
+	}
+	mu.Unlock()
+	rejected := 0
+	for range requests - 1 {
+		if (<-responses).status != 200 {
+			rejected++
+		}
+	}
+	is.New(t).Equal(rejected, 0)
 }
