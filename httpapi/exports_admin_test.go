@@ -16,6 +16,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -33,9 +34,8 @@ func sourcesIn(r response) string {
 
 func TestExportsAdmin_ListsPages(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
-	is.Equal(string(h.admin("GET", "/admin/exports", "").want(200).body), "[]")
+	h.admin("GET", "/admin/exports", "").wantBody(200, "[]")
 	for _, source := range []string{"b/plan", "a/plan", "a/plan%20x", "A/PLAN_é", "c"} {
 		h.register(source, "plan.pdf", "x")
 	}
@@ -58,19 +58,16 @@ func TestExportsAdmin_ListsPages(t *testing.T) {
 	} {
 		response := h.admin("GET", "/admin/exports"+query, "")
 		t.Logf("%.60s", query)
-		is.Equal(sourcesIn(response), want[0])
-		is.Equal(response.header.Get("Link"), want[1])
+		is.New(t).Equal(sourcesIn(response), want[0])
+		response.wantHeaders("Link", want[1])
 	}
 	for query, name := range map[string]string{
 		"?limit=0": "limit", "?limit=1001": "limit", "?after=-1": "after", "?after=1&after=1": "after",
 		"?q=a&q=a": "q", "?q=%zz": "q", "?q=a%00": "q", "?q=%ff": "q", "?q=" + strings.Repeat("x", 8193): "q",
 	} {
-		t.Logf("%.60s", query)
-		message := h.admin("GET", "/admin/exports"+query, "").wantError(400, "invalid_request").message()
-		is.True(strings.HasPrefix(message, name+" "))
+		h.admin("GET", "/admin/exports"+query, "").wantInvalid(name + " ")
 	}
-	head := h.admin("HEAD", "/admin/exports?limit=1", "").want(200)
-	is.Equal(head.header.Get("Link"), `<?limit=1&after=1>; rel="next"`)
+	h.admin("HEAD", "/admin/exports?limit=1", "").want(200).wantHeaders("Link", `<?limit=1&after=1>; rel="next"`)
 }
 
 func TestExportsAdmin_ListHasDefaultLimit(t *testing.T) {
@@ -82,12 +79,12 @@ func TestExportsAdmin_ListHasDefaultLimit(t *testing.T) {
 	}
 	first := h.admin("GET", "/admin/exports?q=", "")
 	is.Equal(len(first.array()), 100)
-	is.Equal(first.header.Get("Link"), `<?limit=100&after=100&q=>; rel="next"`)
+	first.wantHeaders("Link", `<?limit=100&after=100&q=>; rel="next"`)
 	is.Equal(sourcesIn(h.admin("GET", "/admin/exports?limit=100&after=100&q=", "")), "100")
 	plain := h.admin("GET", "/admin/exports", "").want(200)
 	zipped := h.send("GET", "/admin/exports", "", "x-admin-key", adminKey, "Accept-Encoding", "gzip").want(200)
-	is.Equal(zipped.header.Get("Content-Encoding"), "gzip")
-	is.Equal(plain.header.Get("Vary"), "Accept-Encoding")
+	zipped.wantHeaders("Content-Encoding", "gzip")
+	plain.wantHeaders("Vary", "Accept-Encoding")
 	is.Equal(string(zipped.body), string(plain.body))
 }
 
@@ -98,8 +95,8 @@ func TestExportsAdmin_GetAndDelete(t *testing.T) {
 	h.register("s", "plan.pdf", "x")
 	const record = `{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/plan.pdf","fileName":null,` +
 		`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z","registeredBy":1}`
-	is.Equal(string(h.admin("GET", "/admin/exports/1", "").want(200).body), record)
-	is.Equal(string(h.admin("GET", "/admin/exports", "").want(200).body), "["+record+"]")
+	h.admin("GET", "/admin/exports/1", "").wantBody(200, record)
+	h.admin("GET", "/admin/exports", "").wantBody(200, "["+record+"]")
 	for _, method := range []string{"GET", "DELETE"} {
 		h.admin(method, "/admin/exports/2", "").wantError(404, "not_found")
 		h.admin(method, "/admin/exports/01", "").wantError(400, "invalid_request")
@@ -224,7 +221,7 @@ func TestExportsAdmin_ChecksFile(t *testing.T) {
 	is.Equal(check("/admin/exports/3/check", ""), `{"ok":true,"size":2,"type":"application/octet-stream","fileName":"data.json","resumable":true`)
 	delete(h.files, "plan ä.pdf")
 	is.Equal(check("/admin/exports/1/check", ""), `{"ok":false,"code":"export_failed","reason":"https://files.example/out/plan%20%C3%A4.pdf does not exist"}`)
-	is.True(strings.Contains(h.log.String(), "export check failed"))
+	h.wantLog("export check failed")
 	h.admin("POST", "/admin/exports/9/check", "").wantError(404, "not_found")
 	h.admin("POST", "/admin/exports/x/check", "").wantError(400, "invalid_request")
 }
@@ -262,7 +259,7 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 		"/short":     `"export_failed","reason":"https://files.example/short cannot be fetched"`,
 	} {
 		export := h.export(path, "https://files.example"+path+"?token=secret#fragment")
-		is.Equal(string(h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).body), `{"ok":false,"code":`+want+`}`)
+		h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").wantBody(200, `{"ok":false,"code":`+want+`}`)
 	}
 	is.True(!strings.Contains(h.log.String(), "token=secret"))
 	is.Equal(strings.Count(h.log.String(), `level=WARN msg="export check failed" method=POST route=/admin/exports/{id}/check status=200 `), 6)
@@ -270,4 +267,47 @@ func TestExportsAdmin_CheckReportsFailures(t *testing.T) {
 	export := h.export("s", "https://files.example/a")
 	body := h.admin("POST", fmt.Sprintf("/admin/exports/%d/check", export.ID), "").want(200).object()
 	is.Equal([]any{body["ok"], body["size"], body["resumable"]}, []any{true, nil, false}) // of unknown size
+}
+
+func TestRegister_NeedsAKeyWithTheScopeByName(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { o.RegisterWith = httpapi.RegisterWithScope })
+	issue := func(list ...string) string {
+		return string(must(h.options.Keys.Create(t.Context(), keys.Fields{Scopes: scopes(list...)}))(t).Raw)
+	}
+	unlimited, reader, registrant := issue(), issue("exports:read"), issue("exports:register")
+	body := `{"sourceFileUrl":"s","exportedUrl":"` + filesURL + `a.pdf"}`
+	register := func(headers ...string) response { return h.send("POST", "/viewer/exports/register", body, headers...) }
+	register().wantError(401, "unauthorized")
+	register("x-api-key", unlimited).wantError(403, "forbidden")
+	register("x-api-key", reader).wantError(403, "forbidden")
+	register("x-api-key", registrant).want(201)
+	register("x-admin-key", adminKey).want(200)
+	register("x-admin-key", adminKey, "x-api-key", reader).want(200) // the admin key decides
+	register("x-admin-key", "a wrong admin key", "x-api-key", registrant).wantError(401, "unauthorized")
+
+	token := func(raw string) string {
+		body := h.send("POST", "/viewer/tokens", `{"scopes":["exports:register"]}`, "x-api-key", raw).want(201).object()
+		return body["token"].(string)
+	}
+	register("x-api-key", token(unlimited)).wantError(403, "forbidden")
+	register("x-api-key", token(registrant)).want(200)
+
+	open := serve(t, func(o *httpapi.Options) {
+		o.RegisterWith, o.DangerouslySkipClientKeys = httpapi.RegisterWithScope, true
+	})
+	open.send("POST", "/viewer/exports/register", body).wantError(403, "forbidden")
+	open.admin("POST", "/viewer/exports/register", body).want(201)
+
+	// A name that another has given is for keys that may read.
+	named := `{"sourceFileUrl":"s","exportedUrl":"` + filesURL + `a.pdf","fileName":"merger.pdf"}`
+	h.admin("POST", "/viewer/exports/register", named).want(200)
+	name := func(headers ...string) any {
+		return register(headers...).want(200).object()["record"].(map[string]any)["fileName"]
+	}
+	is.Equal(name("x-api-key", registrant), nil)
+	is.Equal(name("x-api-key", issue("exports:register", "exports:read")), "merger.pdf")
+	is.Equal(name("x-admin-key", adminKey), "merger.pdf")
+	is.Equal(h.send("POST", "/viewer/exports/register", named, "x-api-key", registrant).want(200).object()["record"].(map[string]any)["fileName"], "merger.pdf")
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -19,7 +20,11 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/symbols"
 )
 
 // register adds a file and registers it as the export of source.
@@ -43,11 +48,11 @@ func TestExports_Register(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
-	is.Equal(string(h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":" s ","exportedUrl":"https://files.example/out/a.pdf"}`).want(201).body),
+	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":" s ","exportedUrl":"https://files.example/out/a.pdf"}`).wantBody(201,
 		`{"success":true,"record":{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/a.pdf","fileName":null,`+
 			`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:00.123Z"}}`)
 	h.clock.Add(time.Second)
-	is.Equal(string(h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":"../x"}`).want(200).body),
+	h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":"../x"}`).wantBody(200,
 		`{"success":true,"record":{"id":1,"sourceFileUrl":"s","exportedUrl":"https://files.example/out/b.pdf","fileName":"../x",`+
 			`"createdAt":"2026-03-30T10:00:00.123Z","updatedAt":"2026-03-30T10:00:01.123Z"}}`)
 	kept := h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"https://files.example/out/c.pdf"}`).want(200).object()
@@ -77,24 +82,19 @@ func TestExports_RegisterWith(t *testing.T) {
 
 func TestExports_Single(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
 	h.register("https://viewer.example/1", "plan.pdf", "%PDF-1.7")
-	response := h.client("POST", "/viewer/exports/download", exportBody("  https://viewer.example/1\n")).want(200)
-	is.Equal(string(response.body), "%PDF-1.7")
-	is.Equal(response.header.Get("Content-Type"), "application/pdf")
-	is.Equal(response.header.Get("Content-Length"), "8")
-	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="plan.pdf"`)
-	is.Equal(response.header.Get("X-Content-Type-Options"), "nosniff")
-	is.Equal(response.header.Get("Last-Modified"), "Fri, 02 Jan 2026 03:04:05 GMT")
-	is.Equal(response.header.Get("Cache-Control"), "no-store")
+	response := h.client("POST", "/viewer/exports/download", exportBody("  https://viewer.example/1\n")).wantBody(200, "%PDF-1.7")
+	response.wantHeaders("Content-Type", "application/pdf", "Content-Length", "8",
+		"Content-Disposition", `attachment; filename="plan.pdf"`, "X-Content-Type-Options", "nosniff",
+		"Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT", "Cache-Control", "no-store")
 	for _, empty := range []string{"?responseType=", "?other=1", "?"} {
-		is.Equal(string(h.client("POST", "/viewer/exports/download"+empty, exportBody("https://viewer.example/1")).want(200).body), "%PDF-1.7")
+		h.client("POST", "/viewer/exports/download"+empty, exportBody("https://viewer.example/1")).wantBody(200, "%PDF-1.7")
 	}
 	h.register("json", "data.json", `{"a":1}`)
 	response = h.client("POST", "/viewer/exports/download", exportBody("json")).want(200)
-	is.Equal(response.header.Get("Content-Type"), "application/octet-stream") // a binary response is never JSON
-	is.Equal(string(response.body), `{"a":1}`)
+	response.wantHeaders("Content-Type", "application/octet-stream") // a binary response is never JSON
+	is.New(t).Equal(string(response.body), `{"a":1}`)
 
 	h.client("POST", "/viewer/exports/download", exportBody("https://viewer.example/1/")).wantError(404, "not_found") // compared exactly
 	delete(h.files, "plan.pdf")
@@ -106,19 +106,18 @@ func TestExports_Single(t *testing.T) {
 
 func TestExports_URLs(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, withOpener(openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
 		panic("URLs are returned, not contacted")
 	})))
 	h.register("1", "a.pdf", "a")
 	h.register("2", "b.pdf", "b")
-	is.Equal(string(h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).want(200).body),
+	h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("1")).wantBody(200,
 		`{"success":true,"exportedUrl":"https://files.example/out/a.pdf"}`)
 	h.client("POST", "/viewer/exports/download?responseType=urls", exportBody("3")).wantError(404, "not_found")
-	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("2", "3", "1", "2")).want(200).body),
+	h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("2", "3", "1", "2")).wantBody(200,
 		`{"success":true,"exportedUrls":["https://files.example/out/b.pdf","https://files.example/out/a.pdf","https://files.example/out/b.pdf"],`+
 			`"skipped":[{"sourceFileUrl":"3","reason":"not registered"}]}`)
-	is.Equal(string(h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1")).want(200).body),
+	h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1")).wantBody(200,
 		`{"success":true,"exportedUrls":["https://files.example/out/a.pdf"],"skipped":[]}`)
 	for _, bad := range []string{"?responseType=URLS", "?responseType=binary", "?responseType=urls&responseType=urls", "?responseType=%zz", "?responseType=urls%20"} {
 		h.client("POST", "/viewer/exports/download"+bad, exportBody("1")).wantError(400, "invalid_request")
@@ -153,7 +152,7 @@ func TestExports_URLsOfPrivateFilesAreLinks(t *testing.T) {
 			}
 			first := url("1")
 			is.True(strings.HasPrefix(first, api+path) && strings.HasSuffix(first, "/a.pdf"))
-			is.Equal(string(h.send("GET", strings.TrimPrefix(first, api), "").want(200).body), "content")
+			h.send("GET", strings.TrimPrefix(first, api), "").wantBody(200, "content")
 			batch := h.client("POST", "/viewer/exports/download-batch?responseType=urls", batchBody("1", "2", "3")).want(200).object()
 			urls := batch["exportedUrls"].([]any)
 			is.Equal(len(urls), 2)
@@ -182,8 +181,8 @@ func TestExports_Batch(t *testing.T) {
 	delete(h.files, "gone.pdf")
 
 	response := h.client("POST", "/viewer/exports/download-batch", batchBody("1", "2", "1")).want(200)
-	is.Equal(response.header.Get("Content-Type"), "application/zip")
-	is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="canvas-exports.zip"`)
+	response.wantHeaders("Content-Type", "application/zip",
+		"Content-Disposition", `attachment; filename="canvas-exports.zip"`)
 	is.Equal(strings.Join(zipNames(t, response.body), " "), "plan.pdf plan-1.pdf plan-2.pdf")
 
 	response = h.client("POST", "/viewer/exports/download-batch", batchBody("3", "1", "4")).want(200)
@@ -216,15 +215,11 @@ func TestExports_Batch(t *testing.T) {
 
 func zipNames(t *testing.T, archive []byte) []string {
 	t.Helper()
-	is := is.New(t)
-	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	is.NoErr(err)
+	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 	var names []string
 	for _, f := range r.File {
-		body, err := f.Open()
-		is.NoErr(err)
-		_, err = io.Copy(io.Discard, body)
-		is.NoErr(err)
+		body := must(f.Open())(t)
+		must(io.Copy(io.Discard, body))(t)
 		names = append(names, f.Name)
 	}
 	return names
@@ -257,7 +252,6 @@ func TestExports_FileNames(t *testing.T) {
 	}
 }
 
-// TestExports_FailedBatchLogsOneLine has long source URLs that fail.
 func TestExports_FailedBatchLogsOneLine(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*httpapi.Options){
@@ -294,18 +288,12 @@ func failedBatchLogsOneLine(t *testing.T, change func(*httpapi.Options)) {
 
 func TestExports_TruncatedFileAborts(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	for _, size := range []int64{-1, 3 << 20} {
 		h := serveExport(t, truncatedOpener{size: size, length: 2 << 20})
 		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
-		for path, body := range map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("gone", "s")} {
-			t.Log(path, size)
-			h.wantTruncated("POST", path, body)
-		}
-		for _, text := range []string{"response aborted", "files skipped", "nothing there"} {
-			t.Log(text)
-			is.True(strings.Contains(h.log.String(), text))
-		}
+		h.wantTruncated("POST", "/viewer/exports/download", exportBody("s"))
+		h.wantTruncated("POST", "/viewer/exports/download-batch", batchBody("gone", "s"))
+		h.wantLog("response aborted", "files skipped", "nothing there")
 	}
 }
 
@@ -374,5 +362,99 @@ func TestDownloadBatch_ContentLength(t *testing.T) {
 				zipNames(t, body)
 			}
 		})
+	}
+}
+
+func TestExports_Resolve(t *testing.T) {
+	t.Parallel()
+	made := fstest.MapFS{"made.txt": {Data: []byte("made"), ModTime: time.Unix(1e9, 0)}}
+	h := serve(t, withExports(exports.Options{
+		Openers: []exports.Opener{must(files.New(filesURL, made))(t)},
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			switch r.Source {
+			case "made":
+				return exports.Resolution{ExportedURL: filesURL + "made.txt", FileName: "made on demand.txt"}, nil
+			case "soon":
+				return exports.Resolution{}, &exports.NotReadyError{RetryAfter: 1500 * time.Millisecond}
+			}
+			return exports.Resolution{}, exports.ErrNotFound
+		},
+	}))
+	response := h.client("POST", "/viewer/exports/download", exportBody("made")).wantBody(200, "made")
+	response.wantHeaders("Content-Disposition", `attachment; filename="made on demand.txt"`)
+	named := h.client("POST", "/viewer/exports/download", `{"sourceFileUrl":"made","fileName":"mine.txt"}`).want(200)
+	named.wantHeaders("Content-Disposition", `attachment; filename="mine.txt"`)
+	h.client("POST", "/viewer/exports/download", exportBody("other")).wantError(404, "not_found")
+	for path, body := range map[string]string{"download": exportBody("soon"), "download-batch": batchBody("soon", "other"), "links": batchBody("soon")} {
+		h.client("POST", "/viewer/exports/"+path, body).wantError(503, "not_ready").wantHeaders("Retry-After", "2")
+	}
+	link := h.client("POST", "/viewer/exports/links", `{"items":[{"sourceFileUrl":"made","path":"a/b"},{"sourceFileUrl":"soon"}]}`).want(201).object()
+	archive := h.send("GET", "/viewer/exports/"+link["url"].(string), "").want(200)
+	is.New(t).Equal(strings.Join(zipNames(t, archive.body), " "), "a/b/made on demand.txt manifest.json")
+}
+
+// TestExports_ResolveShowsNoCause has errors of other services, whose texts or statuses must not
+// be those of the response.
+func TestExports_ResolveShowsNoCause(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{
+		symbols.ErrInvalid, symbols.ErrFolderNotFound, &symbols.MissingError{Err: symbols.ErrSymbolNotFound, ID: 1},
+		keys.ErrUnknown, exports.ErrInvalid, exports.ErrTooLarge, &httpapi.DeniedError{Message: "secret"},
+	} {
+		wantFailure(t, fmt.Errorf("secret: %w", cause), 502, "export_failed")
+		wantFailure(t, fmt.Errorf("secret: %w: %w", cause, exports.ErrForbidden), 502, "export_failed")
+		wantFailure(t, fmt.Errorf("secret: %w: %w", cause, context.DeadlineExceeded), 504, "export_timeout")
+	}
+}
+
+// wantFailure has an Opener and a Resolve that return err.
+func wantFailure(t *testing.T, err error, status int, code string) {
+	t.Helper()
+	h := serve(t, withExports(exports.Options{
+		Openers: []exports.Opener{openerFunc(func(context.Context, *url.URL) (*exports.File, error) { return nil, err })},
+		Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+			if r.Source == "resolved" {
+				return exports.Resolution{ExportedURL: "x://host/file"}, nil
+			}
+			return exports.Resolution{}, err
+		},
+	}))
+	for _, source := range []string{"resolved", "other"} {
+		for path, body := range map[string]string{"download": exportBody(source), "download-batch": batchBody(source), "links": batchBody(source)} {
+			response := h.client("POST", "/viewer/exports/"+path, body).wantError(status, code)
+			if strings.Contains(string(response.body), "secret") {
+				t.Errorf("%s after %v: %s", path, err, response.body)
+			}
+		}
+	}
+}
+
+// fullStore is a store that registers nothing.
+type fullStore struct {
+	exports.Store
+	exports.LinkStore
+}
+
+func (fullStore) Put(context.Context, exports.Export, exports.PutRule) (exports.Export, bool, error) {
+	return exports.Export{}, false, errors.New("disk full")
+}
+
+func TestExports_ResolveUnavailable(t *testing.T) {
+	t.Parallel()
+	h := serve(t, func(o *httpapi.Options) {
+		store := memory.New().Exports()
+		opener := must(files.New(filesURL, fstest.MapFS{"a": {Data: []byte("a")}}))(t)
+		o.Exports = must(exports.NewService(fullStore{store, store.(exports.LinkStore)}, &exports.Options{
+			Openers: []exports.Opener{opener},
+			Resolve: func(_ context.Context, r exports.ResolveRequest) (exports.Resolution, error) {
+				return exports.Resolution{ExportedURL: filesURL + "a", Register: r.Source == "stored"}, nil
+			},
+		}))(t)
+	})
+	for _, path := range []string{"download", "links"} {
+		h.client("POST", "/viewer/exports/"+path, exportBody("stored")).wantError(503, "unavailable")
+	}
+	for _, path := range []string{"download-batch", "download-batch?responseType=urls", "links"} {
+		h.client("POST", "/viewer/exports/"+path, batchBody("other", "stored")).wantError(503, "unavailable")
 	}
 }
