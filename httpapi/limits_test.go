@@ -79,7 +79,6 @@ func serveWithTimeouts(t *testing.T, handler http.Handler, change ...func(*http.
 	return server.URL, seen
 }
 
-// TestLimits checks the limits of the server and the options on every route.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(o *httpapi.Options) {
@@ -241,8 +240,6 @@ func servePipe(t *testing.T, handler http.Handler) *pipeListener {
 	return listener
 }
 
-// TestBodyRate_EndsSlowBodies sends bodies with a valid key that stop, that are slow,
-// and that take too long.
 func TestBodyRate_EndsSlowBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,10 +308,7 @@ func TestBodyRate_EndsSlowBodies(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			body := `{"name":"` + name + `"}`
 			fmt.Fprintf(conn, "POST /symbol/folders HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", h.rawKey, len(body), body)
-			response, err := http.ReadResponse(responses, nil)
-			is.NoErr(err)
-			text, _ := io.ReadAll(response.Body)
-			is.Equal(response.StatusCode, 201)
+			text, _ := io.ReadAll(receive(t, responses, 201).Body)
 			is.True(strings.Contains(string(text), name))
 			time.Sleep(time.Minute)
 		}
@@ -329,15 +323,10 @@ func (stuckStore) ListSegments(ctx context.Context) ([]symbols.Segment, error) {
 	return nil, ctx.Err()
 }
 
-// TestTurns_WaitIsBounded sends an expensive request of a client while another one takes
-// longer than IdleTimeout.
 func TestTurns_WaitIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))(t)
-			o.Limits.StoreTimeout = time.Hour
-		})
+		h := newHarness(t, withSymbols(stuckStore{memory.New().Symbols()}), storeTimeout(time.Hour))
 		api := httpapi.Handler(&h.options)
 		var all sync.WaitGroup
 		for _, want := range []time.Duration{time.Hour, time.Minute} {
@@ -354,15 +343,11 @@ func TestTurns_WaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestTurns_KeyIsRevokedDuringWait deletes the key of a request that waits for another one.
 func TestTurns_KeyIsRevokedDuringWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(stuckStore{memory.New().Symbols()}, nil))(t)
-			o.Limits.StoreTimeout = 10 * time.Second
-		})
+		h := newHarness(t, withSymbols(stuckStore{memory.New().Symbols()}), storeTimeout(10*time.Second))
 		api := httpapi.Handler(&h.options)
 		var all sync.WaitGroup
 		for _, want := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
@@ -377,7 +362,6 @@ func TestTurns_KeyIsRevokedDuringWait(t *testing.T) {
 	})
 }
 
-// TestBodyRate_EmptyBodyOverHTTP2 has a body with the length 0 that does not end.
 func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -442,8 +426,7 @@ func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
 			request.ContentLength = int64(len(text))
 			request.Header.Set("X-Api-Key", h.keyOf(""))
 			request.Header.Set("Content-Type", "application/json")
-			response, err := transport.RoundTrip(request)
-			is.NoErr(err)
+			response := must(transport.RoundTrip(request))(t)
 			defer response.Body.Close()
 			return response.StatusCode
 		}
@@ -485,13 +468,10 @@ func (s slowStore) UpdateSymbols(context.Context, []int64, symbols.Stamp, func(*
 	return 1, nil
 }
 
-// TestTurns_ManySymbols sends two changes of several symbols.
 func TestTurns_ManySymbols(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))(t)
-		})
+		h := newHarness(t, withSymbols(slowStore{memory.New().Symbols(), new(atomic.Bool)}))
 		api, start := httpapi.Handler(&h.options), time.Now()
 		var all sync.WaitGroup
 		for range 2 {
@@ -514,10 +494,7 @@ func TestStoreTimeout_LargeFolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
 		store := slowStore{memory.New().Symbols(), new(atomic.Bool)}
-		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(store, nil))(t)
-			o.Limits.StoreTimeout = time.Second
-		})
+		h := newHarness(t, withSymbols(store), storeTimeout(time.Second))
 		api := httpapi.Handler(&h.options)
 		for i, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 			folder := must(h.options.Symbols.CreateFolder(t.Context(), fmt.Sprint(i)))(t)
@@ -534,14 +511,11 @@ func (s slowStore) InsertSymbols(ctx context.Context, folderID int64, list []sym
 	return list, ctx.Err()
 }
 
-// TestStoreTimeout_ManyIcons imports an icon set whose icons are many and short.
 func TestStoreTimeout_ManyIcons(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(o *httpapi.Options) {
-			o.Symbols = must(symbols.NewService(slowStore{memory.New().Symbols(), new(atomic.Bool)}, nil))(t)
-			o.Limits.StoreTimeout = 2 * time.Second
-		})
+		store := slowStore{memory.New().Symbols(), new(atomic.Bool)}
+		h := newHarness(t, withSymbols(store), storeTimeout(2*time.Second))
 		must(h.options.Symbols.CreateFolder(t.Context(), "A"))(t)
 		var icons []string
 		for i := range 17_000 {
@@ -552,7 +526,6 @@ func TestStoreTimeout_ManyIcons(t *testing.T) {
 	})
 }
 
-// TestStoreTimeout_ManyRawKeys revokes as many raw keys as a request may have.
 func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -577,7 +550,6 @@ func TestStoreTimeout_ManyRawKeys(t *testing.T) {
 func TestTurns_WaitForNoClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		is := is.New(t)
 		h := newHarness(t, func(*httpapi.Options) {})
 		listener := servePipe(t, httpapi.Handler(&h.options))
 		must(h.options.Symbols.CreateFolder(t.Context(), "A"))(t)
@@ -594,15 +566,11 @@ func TestTurns_WaitForNoClient(t *testing.T) {
 		start := time.Now()
 		conn := begin(dryRun, archive, len(archive))
 		defer conn.Close()
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		is.NoErr(err)
-		is.NoErr(response.Body.Close())
-		is.Equal(response.StatusCode, http.StatusOK)
-		is.True(time.Since(start) < time.Second)
+		receive(t, conn, http.StatusOK)
+		is.New(t).True(time.Since(start) < time.Second)
 	})
 }
 
-// TestConfigureServer_BuffersLittleOfABody has a request over HTTP/2 whose body is not read.
 func TestConfigureServer_BuffersLittleOfABody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -657,8 +625,7 @@ func TestConfigureServer_ClosesUnreadConnections(t *testing.T) {
 
 func TestDecode_BoundsFields(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(*httpapi.Options) {})
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h := serveFolder(t, func(*httpapi.Options) {})
 	symbol := func(more string) string {
 		return `{"name":"n","type":"a/b","data":"\\\":` + strings.Repeat(`\":`, 1<<20) + `"` + more + "}"
 	}

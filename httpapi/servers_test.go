@@ -33,21 +33,13 @@ func (c otherServerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// newTruncatingHarness serves an export that ends after 2 MiB.
-func newTruncatingHarness(t *testing.T, size int64) *harness {
-	h := newHarness(t, withOpener(truncatedOpener{size: size, length: 2 << 20}))
-	h.export("s", "https://x.example/")
-	return h
-}
-
-var truncatedDownloads = map[string]string{"/viewer/exports/download": exportBody("s"), "/viewer/exports/download-batch": batchBody("s", "s")}
-
 // TestAbort_OtherServer downloads from servers on which a panic would end the
 // process.
 func TestAbort_OtherServer(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{-1, 3 << 20} {
-		h := newTruncatingHarness(t, size)
+		h := newHarness(t, withOpener(truncatedOpener{size: size, length: 2 << 20}))
+		h.export("s", "https://x.example/")
 		api := httpapi.Handler(&h.options)
 		noPanic := func(w http.ResponseWriter, r *http.Request) {
 			defer func() {
@@ -58,10 +50,8 @@ func TestAbort_OtherServer(t *testing.T) {
 			api.ServeHTTP(w, r.WithContext(otherServerContext{r.Context()}))
 		}
 		h.listen(http.HandlerFunc(noPanic))
-		for path, body := range truncatedDownloads {
-			t.Log(path, size)
-			h.wantTruncated("POST", path, body)
-		}
+		h.wantTruncated("POST", "/viewer/exports/download", exportBody("s"))
+		h.wantTruncated("POST", "/viewer/exports/download-batch", batchBody("s", "s"))
 		h.client("GET", "/symbol/folders", "").want(200)
 	}
 }
@@ -85,10 +75,7 @@ func TestTimeoutHandler_WarnsOnce(t *testing.T) {
 				h.client("POST", "/viewer/exports/download", exportBody("s")).want(200)
 				h.client("POST", "/viewer/exports/download-batch", batchBody("s")).want(200)
 			}
-			want := 0
-			if name != "none" {
-				want = 1
-			}
+			want := map[string]int{"none": 0, "TimeoutHandler": 1}[name]
 			is.Equal(strings.Count(h.log.String(), "downloads may be buffered"), want)
 		})
 	}
@@ -114,24 +101,19 @@ func TestMiddlewareWithoutUnwrap_WarnsOnce(t *testing.T) {
 			}
 			handler.ServeHTTP(w, r)
 		}))
-		httpapi.ConfigureServer(server.Config)
+		configured(server)
 		server.EnableHTTP2 = true
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		for range 2 {
-			request, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/viewer/exports/download", strings.NewReader(exportBody("s")))
-			is.NoErr(err)
+			request := must(http.NewRequestWithContext(t.Context(), "POST", server.URL+"/viewer/exports/download", strings.NewReader(exportBody("s"))))(t)
 			request.Header.Set("x-api-key", h.rawKey)
-			response, err := server.Client().Do(request)
-			is.NoErr(err)
+			response := must(server.Client().Do(request))(t)
 			is.Equal(response.StatusCode, 200)
 			is.Equal(response.ProtoMajor, 2)
 			response.Body.Close()
 		}
-		want := 0
-		if hides {
-			want = 1
-		}
+		want := map[bool]int{false: 0, true: 1}[hides]
 		is.Equal(strings.Count(h.log.String(), "downloads end with the WriteTimeout"), want)
 	}
 }
@@ -210,13 +192,11 @@ func TestExports_KernelCopiesFiles(t *testing.T) {
 			is.NoErr(os.WriteFile(filepath.Join(dir, "plan.bin"), content, 0o600))
 			opener := must(files.New(filesURL, open(t, dir)))(t)
 			h := newHarness(t, withOpener(opener))
-			server := httptest.NewUnstartedServer(httpapi.Handler(&h.options))
-			read := &sourceListener{Listener: server.Listener}
-			server.Listener = read
-			server.Start()
-			t.Cleanup(server.Close)
-			h.url = server.URL
-
+			read := new(sourceListener)
+			server := h.listen(httpapi.Handler(&h.options), func(server *httptest.Server) {
+				read.Listener = server.Listener
+				server.Listener = read
+			})
 			h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"s","exportedUrl":"`+filesURL+`plan.bin"}`).want(201)
 			response := h.client("POST", "/viewer/exports/download", exportBody("s")).want(200)
 			is.True(bytes.Equal(response.body, content))

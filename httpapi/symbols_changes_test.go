@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -22,7 +21,6 @@ import (
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/testflag"
-	"example.com/canvasback/symbols"
 )
 
 // event is a received event; its name is empty for a comment.
@@ -129,7 +127,7 @@ func TestChanges_Events(t *testing.T) {
 	first := e.next()
 	is.Equal(first.name, "symbols")
 	is.Equal(first.data, everything)
-	h.client("POST", "/symbol/folders", `{"name":"a"}`).want(201)
+	h.folder("a")
 	e.until("list")
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"a","type":"a/b","data":"x"}`).want(201)
 	last := e.until("1")
@@ -148,8 +146,7 @@ func TestChanges_Events(t *testing.T) {
 		is.Equal(h.follow("?lastEventId="+id).next().data, everything)
 	}
 	h.client("GET", "/symbol/changes?lastEventId=a&lastEventId=b", "").wantError(400, "invalid_request")
-	head := h.client("HEAD", "/symbol/changes", "").want(200)
-	is.Equal(head.header.Get("Content-Type"), "text/event-stream")
+	h.client("HEAD", "/symbol/changes", "").want(200).wantHeaders("Content-Type", "text/event-stream")
 }
 
 // TestChanges_End checks what ends a stream. Each ends within a lease of half a second and
@@ -194,14 +191,10 @@ func TestChanges_EndAtShutdown(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := newHarness(t)
-	server := &http.Server{Handler: httpapi.Handler(&h.options)}
-	httpapi.ConfigureServer(server)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	go server.Serve(listener)
-	h.url = "http://" + listener.Addr().String()
+	server := h.listen(httpapi.Handler(&h.options), configured)
 	e := h.follow("")
 	e.next()
-	is.NoErr(server.Shutdown(t.Context()))
+	is.NoErr(server.Config.Shutdown(t.Context()))
 	is.Equal(e.next(), event{}) // the hint when to retry
 	is.True(e.next().end)
 }
@@ -228,7 +221,6 @@ func TestChanges_OfTenants(t *testing.T) {
 
 func TestChanges_Limits(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := newHarness(t, func(o *httpapi.Options) { o.Limits.ChangeStreams, o.Limits.AllChangeStreams = 2, 3 })
 	api := must(httpapi.New(&h.options))(t)
 	h.listen(api)
@@ -238,7 +230,7 @@ func TestChanges_Limits(t *testing.T) {
 	other := h.keyOf("")
 	h.follow("", "x-api-key", other)
 	h.send("GET", "/symbol/changes", "", "x-api-key", other).wantError(429, "too_many_requests")
-	is.Equal(api.Stats(), httpapi.Stats{ChangeStreams: 3})
+	is.New(t).Equal(api.Stats(), httpapi.Stats{ChangeStreams: 3})
 	first.close()
 	for api.Stats().ChangeStreams == 3 {
 		time.Sleep(time.Millisecond)
@@ -248,13 +240,9 @@ func TestChanges_Limits(t *testing.T) {
 
 func TestChanges_UnavailableStore(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	pool, db := openSQLite(t, filepath.Join(t.TempDir(), "db"))
-	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(db.Symbols(), nil))(t)
-		o.Limits.StoreTimeout = 300 * time.Millisecond
-	})
-	is.NoErr(pool.Close())
+	h := serve(t, withSymbols(db.Symbols()), storeTimeout(300*time.Millisecond))
+	is.New(t).NoErr(pool.Close())
 	h.client("GET", "/symbol/changes", "").wantError(503, "unavailable")
 }
 
@@ -291,12 +279,11 @@ func TestChanges_ReadersConverge(t *testing.T) {
 }
 
 func converge(t *testing.T, seed uint64, writes int) {
-	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "db")
 	var processes [2]*harness
 	for i := range processes {
 		_, db := openSQLite(t, path)
-		processes[i] = serve(t, func(o *httpapi.Options) { o.Symbols = must(symbols.NewService(db.Symbols(), nil))(t) })
+		processes[i] = serve(t, withSymbols(db.Symbols()))
 	}
 	random := rand.New(rand.NewPCG(seed, 1))
 	for i := range 5 {
@@ -326,7 +313,7 @@ func converge(t *testing.T, seed uint64, writes int) {
 	writers.Wait()
 	close(done)
 	readers.Wait()
-	is.True(!t.Failed())
+	is.New(t).True(!t.Failed())
 }
 
 // follow reloads what events name, and checks in the end that it has what the server has.
@@ -405,7 +392,6 @@ func (w *slowWriter) SetWriteDeadline(deadline time.Time) error {
 // when it has been written. Over HTTP/2 an interruption after the end would end the process.
 func TestChanges_InterruptsNoEndedResponse(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := newHarness(t)
 	deleted := time.AfterFunc(100*time.Millisecond, func() { h.options.Keys.Delete(context.Background(), 1) })
 	defer deleted.Stop()
@@ -415,7 +401,7 @@ func TestChanges_InterruptsNoEndedResponse(t *testing.T) {
 	httpapi.Handler(&h.options).ServeHTTP(w, request)
 	before := w.interrupted.Load()
 	time.Sleep(400 * time.Millisecond)
-	is.Equal(w.interrupted.Load(), before)
+	is.New(t).Equal(w.interrupted.Load(), before)
 }
 
 // TestChanges_EndOfContext has middleware that limits the time of each request. The connection
@@ -425,21 +411,16 @@ func TestChanges_EndOfContext(t *testing.T) {
 	is := is.New(t)
 	h := newHarness(t)
 	api := httpapi.Handler(&h.options)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		api.ServeHTTP(w, r.WithContext(ctx))
-	}))
-	httpapi.ConfigureServer(server.Config)
-	server.Start()
-	defer server.Close()
-	conn := must(net.Dial("tcp", server.Listener.Addr().String()))(t)
-	defer conn.Close()
+	}), configured)
+	conn := h.dial()
 	received := bufio.NewReader(conn)
 	for _, path := range []string{"/symbol/changes", "/symbol/folders"} {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, h.rawKey)
-		response := must(http.ReadResponse(received, nil))(t)
-		is.Equal(response.StatusCode, 200)
+		response := receive(t, received, 200)
 		must(io.ReadAll(response.Body))(t)
 	}
 	time.Sleep(100 * time.Millisecond) // the connection is idle
