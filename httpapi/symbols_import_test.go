@@ -27,9 +27,8 @@ func onEachStore(t *testing.T, test func(t *testing.T, h *harness)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service := must(symbols.NewService(open(t, 1)(), &symbols.Options{PageSize: 1000}))(t)
-			h := serve(t, func(o *httpapi.Options) { o.Symbols = service })
-			h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-			h.client("POST", "/symbol/folders", `{"name":"B"}`).want(201)
+			h := serveFolder(t, func(o *httpapi.Options) { o.Symbols = service })
+			h.folder("B")
 			test(t, h)
 		})
 	}
@@ -44,15 +43,13 @@ func (h *harness) importZip(path string, archive []byte) response {
 // zipOf returns a zip of files given as pairs of name and content.
 func zipOf(t *testing.T, files ...string) []byte {
 	t.Helper()
-	is := is.New(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for i := 0; i < len(files); i += 2 {
 		w := must(z.Create(files[i]))(t)
-		_, err := io.WriteString(w, files[i+1])
-		is.NoErr(err)
+		must(io.WriteString(w, files[i+1]))(t)
 	}
-	is.NoErr(z.Close())
+	is.New(t).NoErr(z.Close())
 	return out.Bytes()
 }
 
@@ -70,10 +67,8 @@ func TestImport_RestoresExport(t *testing.T) {
 			h.client("POST", "/symbol/folders/1/symbols", fmt.Sprintf(`{"name":"Gate \ud83e\udd86 %d","type":"image/svg+xml","data":%s}`, i%4, quote(data))).want(201)
 		}
 		response := h.client("GET", "/symbol/folders/1/export", "").want(200)
-		is.Equal(response.header.Get("Content-Type"), "application/zip")
-		is.Equal(response.header.Get("Content-Disposition"), `attachment; filename="A.zip"`)
-		is.Equal(response.header.Get("X-Content-Type-Options"), "nosniff")
-		is.Equal(response.header.Get("Cache-Control"), "no-store")
+		response.wantHeaders("Content-Type", "application/zip", "Content-Disposition", `attachment; filename="A.zip"`,
+			"X-Content-Type-Options", "nosniff", "Cache-Control", "no-store")
 		names := zipNames(t, response.body)
 		is.Equal(len(names), 31)
 		is.Equal(strings.Join(names[:5], "|"), "Gate 🦆 0.txt|Gate 🦆 1.svg|Gate 🦆 2.svg|Gate 🦆 3.txt|Gate 🦆 0.svg")
@@ -96,24 +91,23 @@ func TestImport_RestoresExport(t *testing.T) {
 func TestImport_PlainFiles(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
-		is := is.New(t)
 		archive := zipOf(t, "valves/", "", "valves/Gate valve.svg", "<svg/>", "valves/.DS_Store", "x", "Globe.SVG", "<svg width='20' height='1in'/>")
-		is.Equal(string(h.importZip("/symbol/folders/2/import?dryRun=true", archive).want(200).body),
+		h.importZip("/symbol/folders/2/import?dryRun=true", archive).wantBody(200,
 			`{"message":"Symbols that can be imported: 2. Nothing was changed.","dryRun":true,"imported":2,`+
 				`"files":[{"file":"valves/Gate valve.svg","name":"Gate valve","type":"image/svg+xml"},`+
 				`{"file":"Globe.SVG","name":"Globe","type":"image/svg+xml"}],`+
 				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"operating system file"}]}`)
-		is.Equal(string(h.client("GET", "/symbol/folders/2/symbols", "").want(200).body), "[]")
+		h.client("GET", "/symbol/folders/2/symbols", "").wantBody(200, "[]")
 
-		is.Equal(string(h.importZip("/symbol/folders/2/import?dryRun=false", archive).want(201).body),
+		h.importZip("/symbol/folders/2/import?dryRun=false", archive).wantBody(201,
 			`{"message":"Symbols imported: 2.","dryRun":false,"imported":2,`+
 				`"files":[{"file":"valves/Gate valve.svg","symbolId":1,"name":"Gate valve","type":"image/svg+xml"},`+
 				`{"file":"Globe.SVG","symbolId":2,"name":"Globe","type":"image/svg+xml"}],`+
 				`"ignored":[{"file":"valves/","reason":"directory"},{"file":"valves/.DS_Store","reason":"operating system file"}]}`)
-		is.Equal(string(h.client("GET", "/symbol/symbols/1", "").want(200).body),
+		h.client("GET", "/symbol/symbols/1", "").wantBody(200,
 			`{"id":1,"name":"Gate valve","type":"image/svg+xml","data":`+quote(svgSymbol)+`,"folderId":2}`)
-		is.True(strings.Contains(string(h.client("GET", "/symbol/symbols/2", "").want(200).body), `\"width\":20,\"height\":96}`))
-		is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), "[]")
+		is.New(t).True(strings.Contains(string(h.client("GET", "/symbol/symbols/2", "").want(200).body), `\"width\":20,\"height\":96}`))
+		h.client("GET", "/symbol/folders/1/symbols", "").wantBody(200, "[]")
 	})
 }
 
@@ -136,17 +130,16 @@ func TestImport_IsAtomic(t *testing.T) {
 			h.importZip(path, zipOf(t, "good.svg", "<svg/>")).wantError(404, "not_found")
 			h.importZip(path, bad).wantError(400, "invalid_request") // before 404
 		}
-		is.Equal(string(h.client("GET", "/symbol/folders/1/symbols", "").want(200).body), before)
+		h.client("GET", "/symbol/folders/1/symbols", "").wantBody(200, before)
 		h.client("GET", "/symbol/symbols/2", "").wantError(404, "not_found")
 	})
 }
 
 func TestImport_Statuses(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) {
+	h := serveFolder(t, func(o *httpapi.Options) {
 		o.Limits.Import, o.Limits.Symbol, o.Limits.ImportContents = 100_000, 1000, bundle.Limits{Entries: 3, Total: 1500}
 	})
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
 	const path = "/symbol/folders/1/import"
 	good := zipOf(t, "a.svg", "<svg/>")
 	large := "<svg>" + strings.Repeat(" ", 500) + "</svg>" // 700 bytes in base64
@@ -187,8 +180,7 @@ func TestImport_Statuses(t *testing.T) {
 
 func TestImport_ContentType(t *testing.T) {
 	t.Parallel()
-	h := serve(t)
-	h.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	h := serveFolder(t)
 	good := string(zipOf(t, "a.svg", "<svg/>"))
 	send := func(headers ...string) response {
 		return h.send("POST", "/symbol/folders/1/import", good, append(headers, "x-api-key", h.rawKey)...)
@@ -219,13 +211,13 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 	} {
 		h.client("POST", "/symbol/folders", `{"name":`+quote(c.name)+`}`).want(201)
 		response := h.client("GET", fmt.Sprintf("/symbol/folders/%d/export", i+1), "").want(200)
-		is.Equal(response.header.Get("Content-Disposition"), c.disposition)
+		response.wantHeaders("Content-Disposition", c.disposition)
 		is.Equal(zipNames(t, response.body), []string{"manifest.json"}) // an empty folder
-		imported := h.send("POST", "/symbol/folders/1/import", string(response.body), "Content-Type", "application/zip", "x-api-key", h.rawKey).want(201)
+		imported := h.importZip("/symbol/folders/1/import", response.body).want(201)
 		is.True(strings.HasPrefix(string(imported.body), `{"message":"Symbols imported: 0.","dryRun":false,"imported":0,"files":[],`))
 	}
 	head := h.client("HEAD", "/symbol/folders/1/export", "").want(200)
-	is.Equal(head.header.Get("Content-Type"), "application/zip")
+	head.wantHeaders("Content-Type", "application/zip")
 	is.Equal(len(head.body), 0)
 	h.client("HEAD", "/symbol/folders/9/export", "").want(404)
 	h.client("GET", "/symbol/folders/9/export", "").wantError(404, "not_found")
@@ -235,12 +227,11 @@ func TestExport_HeadersAndStatuses(t *testing.T) {
 
 func TestExport_StoreFailureAborts(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h, store, otherProcess := serveSymbols(t, 1000)
 	createFolder(t, otherProcess, "A", 3, 1000)
 	store.failAfter(0)
 	h.wantTruncated("GET", "/symbol/folders/1/export", "")
-	is.True(strings.Contains(h.log.String(), "response aborted"))
+	h.wantLog("response aborted")
 }
 
 // TestExport_SlowClientHoldsNoConnection: each store has one connection.
@@ -248,7 +239,6 @@ func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, h *harness) {
-		is := is.New(t)
 		random := make([]byte, 700<<10)
 		rand.NewChaCha8([32]byte{}).Read(random)
 		data := strings.Replace(svgSymbol, "PHN2Zy8+", base64.StdEncoding.EncodeToString(random), 1)
@@ -262,27 +252,23 @@ func TestExport_SlowClientHoldsNoConnection(t *testing.T) {
 		conn.SetReadBuffer(16 << 10)
 		conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		fmt.Fprintf(conn, "GET /symbol/folders/1/export HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", h.rawKey)
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		is.NoErr(err)
+		response := must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		for range 5 {
 			h.client("GET", "/symbol/folders/2", "").want(200)
 			h.client("PATCH", "/symbol/folders/2", `{"name":"C"}`).want(200)
 		}
 		conn.SetReadBuffer(4 << 20)
-		size, err := io.Copy(io.Discard, response.Body)
-		is.NoErr(err)
-		is.True(size > int64(len(list)*len(random)))
+		size := must(io.Copy(io.Discard, response.Body))(t)
+		is.New(t).True(size > int64(len(list)*len(random)))
 	})
 }
 
-// TestImport_Libraries imports a draw.io library and an icon set, exports a folder to
-// draw.io, and imports that.
 func TestImport_Libraries(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	h := serve(t)
 	for _, name := range []string{"A", "B"} {
-		h.client("POST", "/symbol/folders", `{"name":"`+name+`"}`).want(201)
+		h.folder(name)
 	}
 	const svg = `PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4=`
 	library := `<mxlibrary>[{"data":"data:image/svg+xml;base64,` + svg + `","w":9,"h":8,"title":"Gate valve","tags":"brass"},` +
@@ -293,16 +279,16 @@ func TestImport_Libraries(t *testing.T) {
 	h.client("POST", "/symbol/folders/1/import?skip=true", library).want(201)
 	h.client("POST", "/symbol/folders/1/import?name=Pump", "<svg/>").want(201)
 	h.client("POST", "/symbol/folders/1/import", `{"prefix":"p","icons":{"i":{"body":"<g/>"}},"info":{"license":{"title":"L"}}}`).want(201)
-	is.Equal(string(h.client("GET", "/symbol/folders/1/symbols?fields=name,tags,meta", "").want(200).body),
+	h.client("GET", "/symbol/folders/1/symbols?fields=name,tags,meta", "").wantBody(200,
 		`[{"name":"Gate valve","tags":["brass"],"meta":{"height":8,"width":9}},{"name":"A 2","tags":[],"meta":null},`+
 			`{"name":"Pump","tags":[],"meta":null},{"name":"i","tags":[],"meta":{"height":16,"license":"L","width":16}}]`)
 	h.client("GET", "/symbol/symbols/1/image", "").want(200)
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"text","type":"a/b","data":"x"}`).want(201)
 
 	exported := h.client("GET", "/symbol/folders/1/export?format=drawio", "").want(200)
-	is.Equal(exported.header.Get("Content-Disposition"), `attachment; filename="A.xml"`)
+	exported.wantHeaders("Content-Disposition", `attachment; filename="A.xml"`)
 	h.client("POST", "/symbol/folders/2/import", string(exported.body)).want(201)
-	is.Equal(string(h.client("GET", "/symbol/folders/2/symbols?fields=name,tags", "").want(200).body),
+	h.client("GET", "/symbol/folders/2/symbols?fields=name,tags", "").wantBody(200,
 		`[{"name":"Gate valve","tags":["brass"]},{"name":"A 2","tags":[]},{"name":"Pump","tags":[]},{"name":"i","tags":[]}]`)
 	h.client("GET", "/symbol/folders/1/export?format=x", "").wantError(400, "invalid_request")
 	h.client("POST", "/symbol/folders/1/import?skip=x", library).wantError(400, "invalid_request")

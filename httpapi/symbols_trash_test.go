@@ -12,7 +12,7 @@ func TestTrash_RestoresFoldersAndSymbols(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	for _, name := range []string{"A", "B"} {
-		h.client("POST", "/symbol/folders", `{"name":"`+name+`"}`).want(201)
+		h.folder(name)
 		for _, symbol := range []string{"1", "2"} {
 			h.client("POST", "/symbol/folders/1/symbols", `{"name":"`+name+symbol+`","type":"a/b","data":"x","tags":["t"]}`).want(201)
 		}
@@ -29,10 +29,9 @@ func TestTrash_RestoresFoldersAndSymbols(t *testing.T) {
 	h.client("DELETE", "/symbol/folders/1", "").want(200)
 	is.Equal(len(h.client("GET", "/symbol/trash", "").want(200).array()), 4)
 	first := h.client("GET", "/symbol/trash?limit=3", "").want(200)
-	is.Equal(first.header.Get("Link"), `<?limit=3&after=3>; rel="next"`)
-	short := h.send("GET", "/symbol/trash", "", "x-api-key", h.rawKey, "Accept-Encoding", "gzip").want(200)
-	is.Equal(short.header.Get("Content-Encoding"), "") // below 1,024 bytes
-	is.Equal(short.header.Get("Vary"), "Accept-Encoding")
+	first.wantHeaders("Link", `<?limit=3&after=3>; rel="next"`)
+	h.get("/symbol/trash", "Accept-Encoding", "gzip").want(200).wantHeaders("Content-Encoding", "", // below 1,024 bytes
+		"Vary", "Accept-Encoding")
 	last := string(h.client("GET", "/symbol/trash?limit=3&after=3", "").want(200).body)
 	is.True(strings.HasPrefix(last, `[{"id":4,"kind":"folder","name":"A","folderId":1,"symbols":1,"deletedAt":"20`))
 	is.True(strings.HasSuffix(last, `Z","deletedBy":1}]`))
@@ -59,7 +58,7 @@ func TestTrash_RestoresFoldersAndSymbols(t *testing.T) {
 	} {
 		method, target, _ := strings.Cut(path, " ")
 		for in, message := range messages {
-			is.True(strings.HasPrefix(h.client(method, target, in).wantError(400, "invalid_request").message(), message))
+			h.client(method, target, in).wantInvalid(message)
 		}
 		missing := h.client(method, target, `{"ids":[2,77]}`).wantError(404, "not_found")
 		is.True(strings.Contains(missing.message(), "77"))
