@@ -25,8 +25,7 @@ func TestNew_ValidatesOptions(t *testing.T) {
 		"*", "null", "https://viewer.example", "https://viewer.example/", "HTTP://Viewer.Example:8080", "http://127.0.0.1", "http://[::1]:81", "capacitor://localhost",
 	} {
 		t.Log(origin)
-		_, err := httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}})
-		is.NoErr(err)
+		must(httpapi.New(&httpapi.Options{AllowedOrigins: []string{origin}}))(t)
 	}
 	for _, origin := range []string{
 		"", "viewer.example", "https://", "https://*.viewer.example", "https://viewer.example/path", "https://viewer.example?", "https://viewer.example#",
@@ -149,15 +148,15 @@ func TestAuthenticate(t *testing.T) {
 	h.options.AllowedOrigins = []string{"https://viewer.example"}
 	appServer(t, h)
 	for _, path := range []string{"/own/7", "/things/7"} {
-		accepted := h.client("GET", path, "").want(200)
-		is.Equal(string(accepted.body), fmt.Sprint("hello API key true ", h.clock.Now().UnixMilli()))
-		is.Equal(accepted.header.Get("Cache-Control"), "private, no-cache")
+		hello := fmt.Sprint("hello API key true ", h.clock.Now().UnixMilli())
+		accepted := h.client("GET", path, "").wantBody(200, hello)
+		accepted.wantHeaders("Cache-Control", "private, no-cache")
 		is.Equal(accepted.header.Values("Vary"), []string{"Origin", "X-Api-Key"})
 		rejected := h.send("GET", path, "", "Origin", "https://viewer.example", "x-api-key", "wrong").wantError(401, "unauthorized")
 		is.Equal(rejected.message(), "x-api-key is not a valid key")
-		is.Equal(rejected.header.Get("WWW-Authenticate"), `ApiKey header="x-api-key"`)
-		is.Equal(rejected.header.Get("Access-Control-Allow-Origin"), "https://viewer.example")
-		is.Equal(rejected.header.Get("Cache-Control"), "no-store")
+		rejected.wantHeaders("WWW-Authenticate", `ApiKey header="x-api-key"`,
+			"Access-Control-Allow-Origin", "https://viewer.example",
+			"Cache-Control", "no-store")
 	}
 	h.send("OPTIONS", "/things/7", "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET").want(204)
 	h.admin("PATCH", "/api/admin/api-keys/1", `{"isActive":false}`).want(200)
@@ -172,7 +171,7 @@ func TestAuthenticate_WithoutProtection(t *testing.T) {
 	for _, path := range []string{"/own/7", "/things/7"} {
 		open := h.send("GET", path, "").want(200)
 		is.True(strings.HasPrefix(string(open.body), "hello  false "))
-		is.Equal(open.header.Get("Cache-Control"), "")
+		open.wantHeaders("Cache-Control", "")
 	}
 	h.send("POST", "/things/7", "").want(200)
 	h.send("POST", "/things/7", "", "Origin", "https://evil.example").wantError(403, "forbidden")
@@ -240,7 +239,6 @@ func TestObserve_ApplicationRoutes(t *testing.T) {
 	}
 }
 
-// TestAuthenticate_HidesKeys formats everything that an application gets.
 func TestAuthenticate_HidesKeys(t *testing.T) {
 	t.Parallel()
 	var seen observer
@@ -299,7 +297,6 @@ func TestServeHTTP_ModifiesNoRequest(t *testing.T) {
 // replace them in between.
 func TestAuthenticate_Nested(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h, other := newHarness(t), newHarness(t)
 	first, second := must(httpapi.New(&h.options))(t), must(httpapi.New(&other.options))(t)
 	replaceKeys := func(client, admin string, next http.Handler) http.Handler {
@@ -331,20 +328,17 @@ func TestAuthenticate_Nested(t *testing.T) {
 	} {
 		recorder := serveOnce(c.handler, "GET", c.path, "", "x-api-key", h.rawKey, "x-admin-key", adminKey)
 		t.Log(name, recorder.Body)
-		is.Equal(recorder.Code, c.status)
+		is.New(t).Equal(recorder.Code, c.status)
 	}
 }
 
-// TestRequireClientKey_RevokedBeforeAPI deletes a key while middleware between RequireClientKey
-// and the API holds the request.
 func TestRequireClientKey_RevokedBeforeAPI(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := newHarness(t)
 	api := must(httpapi.New(&h.options))(t)
 	h.listen(api.RequireClientKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := httpapi.KeyFromContext(r.Context())
-		is.NoErr(h.options.Keys.Delete(r.Context(), key.ID))
+		is.New(t).NoErr(h.options.Keys.Delete(r.Context(), key.ID))
 		api.ServeHTTP(w, r)
 	})))
 	h.client("GET", "/symbol/folders", "").wantError(401, "unauthorized")
@@ -368,8 +362,6 @@ func TestHideKeys_BehindRequireClientKey(t *testing.T) {
 	is.Equal(key.UseCount, int64(1))
 }
 
-// TestObserve_KeyBehindOpenMiddleware has a route that needs a key although the client
-// routes are open.
 func TestObserve_KeyBehindOpenMiddleware(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -385,7 +377,6 @@ func TestObserve_KeyBehindOpenMiddleware(t *testing.T) {
 
 func TestAPI_SetsPattern(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	for _, c := range []struct{ prefix, path, want string }{
 		{"", "/symbol/folders/3", "GET /symbol/folders/{id}"},
 		{"/api/v1", "/api/v1/symbol/folders/3", "GET /api/v1/symbol/folders/{id}"},
@@ -396,7 +387,7 @@ func TestAPI_SetsPattern(t *testing.T) {
 		h := newHarness(t, func(options *httpapi.Options) { options.Prefix = c.prefix })
 		request := httptest.NewRequest("GET", c.path, nil)
 		httpapi.Handler(&h.options).ServeHTTP(httptest.NewRecorder(), request)
-		is.Equal(request.Pattern, c.want)
+		is.New(t).Equal(request.Pattern, c.want)
 	}
 }
 

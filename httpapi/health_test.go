@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,6 @@ import (
 	"example.com/canvasback/symbols"
 )
 
-// hangingStore is a store whose reads never return.
-type hangingStore struct{ symbols.Store }
-
-func (hangingStore) FolderListVersion(ctx context.Context) (symbols.Version, error) {
-	<-ctx.Done()
-	return 0, ctx.Err()
-}
-
 func TestReady(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -39,7 +32,9 @@ func TestReady(t *testing.T) {
 	is.Equal(get(must(httpapi.New(&h.options))(t).Ready(detail)).Body.String(), "ok\nfence: complete\n")
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
-		service := must(symbols.NewService(hangingStore{memory.New().Symbols()}, nil))(t)
+		down := new(atomic.Bool)
+		down.Store(true)
+		service := must(symbols.NewService(slowStore{memory.New().Symbols(), down}, nil))(t)
 		start := time.Now()
 		response := get(must(httpapi.New(&httpapi.Options{Symbols: service, Logger: h.options.Logger}))(t).Ready(detail))
 		is.Equal(response.Code, 503)

@@ -1,15 +1,19 @@
 package httpapi_test
 
 import (
+	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/httpapi/client"
 	"example.com/canvasback/storage/memory"
 )
 
@@ -36,7 +40,6 @@ func TestRoutes_UnknownPathIs404(t *testing.T) {
 		h := serve(t, func(o *httpapi.Options) { o.Prefix = prefix })
 		for _, path := range paths {
 			for _, method := range []string{"GET", "POST", "OPTIONS"} {
-				t.Log(method, prefix, path)
 				h.client(method, prefix+path, "").wantError(404, "not_found")
 			}
 		}
@@ -84,27 +87,24 @@ func TestRequestID(t *testing.T) {
 	} {
 		t.Log(response.header)
 		is.True(response.header.Get("X-Request-Id") != "")
-		is.Equal(response.header.Get("Cache-Control"), "no-store")
+		response.wantHeaders("Cache-Control", "no-store")
 	}
 }
 
 func TestOpenAPI_NeedsNoKey(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	for _, h := range []*harness{serve(t), serve(t, func(o *httpapi.Options) { *o = httpapi.Options{} })} {
-		response := h.send("GET", "/openapi.json", "").want(200)
-		is.Equal(string(response.body), string(httpapi.OpenAPI()))
-		is.Equal(response.header.Get("Content-Type"), "application/json")
-		is.Equal(response.header.Get("Content-Length"), strconv.Itoa(len(response.body)))
-		is.Equal(response.header.Get("Cache-Control"), "no-store")
+		response := h.send("GET", "/openapi.json", "").wantBody(200, string(httpapi.OpenAPI()))
+		response.wantHeaders("Content-Type", "application/json", "Content-Length", strconv.Itoa(len(response.body)),
+			"Cache-Control", "no-store")
 		head := h.send("HEAD", "/openapi.json", "").want(200)
-		is.Equal(len(head.body), 0)
-		is.Equal(head.header.Get("Content-Length"), response.header.Get("Content-Length"))
-		is.Equal(h.send("POST", "/openapi.json", "{}").wantError(405, "method_not_allowed").header.Get("Allow"), "GET, HEAD")
+		is.New(t).Equal(len(head.body), 0)
+		head.wantHeaders("Content-Length", response.header.Get("Content-Length"))
+		h.send("POST", "/openapi.json", "{}").wantError(405, "method_not_allowed").wantHeaders("Allow", "GET, HEAD")
 	}
 	h := serve(t, func(o *httpapi.Options) { o.AllowedOrigins = []string{"*"} })
 	response := h.send("GET", "/openapi.json", "", "Origin", "https://viewer.example").want(200)
-	is.Equal(response.header.Get("Access-Control-Allow-Origin"), "*")
+	response.wantHeaders("Access-Control-Allow-Origin", "*")
 }
 
 // TestErrorBody_InvalidRequestID is behind an application that copies the request id
@@ -126,4 +126,125 @@ func TestErrorBody_InvalidRequestID(t *testing.T) {
 		h.send("PUT", "/symbol/folders", "", "X-Request-Id", id).want(405)
 		h.send("POST", "/symbol/folders", "{", "X-Request-Id", id, "x-api-key", h.rawKey).want(400)
 	}
+}
+
+func TestClient_FilesNeedNoKey(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := serve(t, func(o *httpapi.Options) { *o = httpapi.Options{AllowedOrigins: []string{"*"}} })
+	for name, mediaType := range map[string]string{"client.js": "text/javascript", "client.d.ts": "text/plain"} {
+		content := must(fs.ReadFile(client.Files, name))(t)
+		plain := h.send("GET", "/"+name, "", "Origin", "https://viewer.example", "If-None-Match", `"other"`).wantBody(200, string(content))
+		plain.wantHeaders("Content-Type", mediaType, "Cache-Control", "no-cache", "Access-Control-Allow-Origin", "*")
+
+		compressed := h.send("GET", "/"+name, "", "Accept-Encoding", "gzip").want(200)
+		compressed.wantHeaders("Content-Encoding", "gzip")
+		is.Equal(string(compressed.body), string(content))
+
+		tags := []string{plain.header.Get("ETag"), compressed.header.Get("ETag")}
+		is.True(tags[0] != tags[1])
+		h.send("GET", "/"+name, "", "If-None-Match", tags[0]).want(304)
+		h.send("GET", "/"+name, "", "If-None-Match", tags[1], "Accept-Encoding", "gzip").want(304)
+		h.send("GET", "/"+name, "", "If-None-Match", tags[1]).want(200)
+		is.Equal(len(h.send("HEAD", "/"+name, "").want(200).body), 0)
+		h.send("POST", "/"+name, "").wantError(405, "method_not_allowed")
+	}
+}
+
+// mounts are ways to mount the handler in an application.
+var mounts = []struct {
+	name   string
+	prefix string
+	mount  func(httpapi.Options) http.Handler
+}{
+	{"at the root", "", func(o httpapi.Options) http.Handler { return httpapi.Handler(&o) }},
+	{"at the root of a mux", "", func(o httpapi.Options) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/", httpapi.Handler(&o))
+		return mux
+	}},
+	{"under /api by option", "/api", func(o httpapi.Options) http.Handler {
+		o.Prefix = "/api"
+		mux := http.NewServeMux()
+		mux.Handle("/api/", httpapi.Handler(&o))
+		return mux
+	}},
+	{"under a nested prefix by option, with a trailing slash", "/a/b-c/v1.0", func(o httpapi.Options) http.Handler {
+		o.Prefix = "a/b-c/v1.0/"
+		return httpapi.Handler(&o)
+	}},
+	{"behind StripPrefix in a mux", "/x/y", func(o httpapi.Options) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/x/y/", http.StripPrefix("/x/y", httpapi.Handler(&o)))
+		return mux
+	}},
+	{"behind StripPrefix alone", "/x", func(o httpapi.Options) http.Handler {
+		return http.StripPrefix("/x", httpapi.Handler(&o))
+	}},
+	{"in a handler without a mux", "/own", func(o httpapi.Options) http.Handler {
+		o.Prefix = "/own"
+		api := httpapi.Handler(&o)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/own") {
+				api.ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, "application", http.StatusTeapot)
+		})
+	}},
+	{"in chi by option", "/chi", func(o httpapi.Options) http.Handler {
+		o.Prefix = "/chi"
+		r := chi.NewRouter()
+		r.Mount("/chi", httpapi.Handler(&o))
+		return r
+	}},
+	{"in chi behind StripPrefix, nested", "/v1/chi", func(o httpapi.Options) http.Handler {
+		r := chi.NewRouter()
+		r.Route("/v1", func(r chi.Router) { r.Mount("/chi", http.StripPrefix("/v1/chi", httpapi.Handler(&o))) })
+		return r
+	}},
+}
+
+func TestMount(t *testing.T) {
+	t.Parallel()
+	for _, m := range mounts {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			server := httptest.NewServer(m.mount(h.options))
+			t.Cleanup(server.Close)
+			h.url = server.URL + m.prefix
+
+			h.folder("A")
+			h.client("GET", "/symbol/folders/1", "").want(200)
+			h.client("GET", "/symbol/folders/7", "").wantError(404, "not_found")
+			h.client("GET", "/symbol/folders/x%2Fy", "").wantError(400, "invalid_request")
+			h.client("GET", "/symbol/f%6flders/1", "").want(200) // equivalent by RFC 3986
+			h.client("PUT", "/symbol/folders", "").wantError(405, "method_not_allowed")
+			h.client("GET", "/nope", "").wantError(404, "not_found")
+			h.admin("GET", "/admin/api-keys", "").want(200)
+			h.send("POST", "/viewer/exports/download", `{}`).wantError(401, "unauthorized")
+		})
+	}
+}
+
+func TestMount_TwoAPIs(t *testing.T) {
+	t.Parallel()
+	first, second := newHarness(t), newHarness(t, func(o *httpapi.Options) {
+		o.AdminKeys = []string{"other"}
+		o.DangerouslySkipClientKeys = true
+	})
+	first.options.Prefix, second.options.Prefix = "/one", "/two"
+	mux := http.NewServeMux()
+	mux.Handle("/one/", httpapi.Handler(&first.options))
+	mux.Handle("/two/", httpapi.Handler(&second.options))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	first.url, second.url = server.URL+"/one", server.URL+"/two"
+
+	first.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	second.send("POST", "/symbol/folders", `{"name":"A"}`).want(201)
+	first.send("GET", "/symbol/folders", "").want(401)
+	second.admin("GET", "/admin/api-keys", "").want(401)
+	first.admin("GET", "/admin/api-keys", "").want(200)
 }
