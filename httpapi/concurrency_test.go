@@ -74,8 +74,6 @@ func TestConcurrency_IdleConnections(t *testing.T) {
 	waitForResources(t, before)
 }
 
-// TestConcurrency_DisconnectingClients has clients of every route disconnect at
-// random points of the request or the response.
 func TestConcurrency_DisconnectingClients(t *testing.T) {
 	testflag.SkipUnlessThorough(t)
 	h := serve(t, func(o *httpapi.Options) { o.Limits.IdleTimeout = 2 * time.Second })

@@ -49,14 +49,8 @@ func worstRequests(h *harness, link string) map[string]worstRequest {
 	}
 	batch := batchBody(sources...)
 	empty := `{"items":[` + strings.Repeat("{},", 1<<20) + `{}]}`
-	return map[string]worstRequest{
-		"GET /openapi.json": {},
-		"GET /client.js":    {},
-		"GET /client.d.ts":  {},
-
-		"GET /admin/api-keys":              {},
+	worst := map[string]worstRequest{
 		"POST /admin/api-keys":             {body: `{"scopes":[` + strings.Repeat(`"",`, 300_000) + `""]}`},
-		"GET /admin/api-keys/{id}":         {},
 		"PATCH /admin/api-keys/{id}":       {body: `{"name":"` + strings.Repeat("a", 1000<<10) + `"}`},
 		"PATCH /admin/api-keys":            {body: `{"isActive":true,"ids":[` + strings.Repeat("1,", 500_000) + `1]}`},
 		"POST /admin/api-keys/delete":      {body: `{"ids":[` + strings.Repeat("1,", 500_000) + `1]}`},
@@ -66,34 +60,23 @@ func worstRequests(h *harness, link string) map[string]worstRequest {
 		"POST /admin/api-keys/import":      {body: `{"keys":[` + strings.Repeat("{},", 2<<20) + `{}]}`},
 		"POST /viewer/key/revoke":          {body: `{"apiKeys":[` + strings.Repeat(`"",`, 300_000) + `""]}`},
 		"POST /viewer/tokens":              {body: `{"sources":["` + strings.Repeat(`a","`, 250_000) + `"]}`},
-		"GET /viewer/key":                  {},
 		"DELETE /admin/api-keys/{id}":      {path: "/admin/api-keys/9999"},
 
-		"GET /symbol/folders":               {},
 		"POST /symbol/folders":              {body: `{"name":"` + strings.Repeat("a", 1000<<10) + `"}`},
-		"GET /symbol/folders/{id}":          {},
 		"PATCH /symbol/folders/{id}":        {body: `{"name":"` + text + `"}`},
 		"DELETE /symbol/folders/{id}":       {path: "/symbol/folders/9999"},
-		"GET /symbol/folders/{id}/symbols":  {},
 		"POST /symbol/folders/{id}/symbols": {body: data},
-		"GET /symbol/folders/{id}/export":   {},
 		"POST /symbol/folders/{id}/import":  {path: "/symbol/folders/1/import?dryRun=true", body: blankZip(h.t, 3, 4<<20), zip: true},
-		"GET /symbol/symbols/{id}":          {},
-		"GET /symbol/symbols/{id}/image":    {},
-		"GET /symbol/changes":               {},
 		"GET /symbol/search":                {path: "/symbol/search?q=a&limit=1000&fields=id,name,type,data"},
 		"PATCH /symbol/symbols/{id}":        {body: `{}`},
 		"PATCH /symbol/symbols":             {body: `{"ids":[` + strings.Repeat("1,", 500_000) + `1]}`},
 		"POST /symbol/symbols/delete":       {body: `{"ids":[` + strings.Repeat("1,", 500_000) + `1]}`},
-		"GET /symbol/trash":                 {},
 		"POST /symbol/trash/{id}/restore":   {body: `{}`},
 		"DELETE /symbol/trash/{id}":         {path: "/symbol/trash/9999"},
 		"DELETE /symbol/symbols/{id}":       {path: "/symbol/symbols/9999"},
 
 		"GET /admin/exports":                           {path: "/admin/exports?limit=1000"},
-		"GET /admin/exports/{id}":                      {},
 		"DELETE /admin/exports/{id}":                   {path: "/admin/exports/9999"},
-		"POST /admin/exports/{id}/check":               {},
 		"POST /viewer/exports/download":                {body: exportBody(routesSource(0)) + strings.Repeat(" ", 900<<10)},
 		"POST /viewer/exports/download-batch":          {path: "/viewer/exports/download-batch?responseType=urls", body: batch},
 		"POST /viewer/exports/download-batch zip":      {path: "/viewer/exports/download-batch", body: batch},
@@ -103,6 +86,15 @@ func worstRequests(h *harness, link string) map[string]worstRequest {
 		"GET /viewer/exports/links/{token}/{fileName}": {path: link},
 		"POST /viewer/exports/register":                {body: exportBody(strings.Repeat("a", 1000<<10))},
 	}
+	for _, plain := range []string{ // without a body or a query
+		"GET /openapi.json", "GET /client.js", "GET /client.d.ts", "GET /admin/api-keys", "GET /admin/api-keys/{id}",
+		"GET /viewer/key", "GET /symbol/folders", "GET /symbol/folders/{id}", "GET /symbol/folders/{id}/symbols",
+		"GET /symbol/folders/{id}/export", "GET /symbol/symbols/{id}", "GET /symbol/symbols/{id}/image",
+		"GET /symbol/changes", "GET /symbol/trash", "GET /admin/exports/{id}", "POST /admin/exports/{id}/check",
+	} {
+		worst[plain] = worstRequest{}
+	}
+	return worst
 }
 
 func routesSource(i int) string { return fmt.Sprint(i) + strings.Repeat("a", 300) }

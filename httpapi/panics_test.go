@@ -81,7 +81,6 @@ func (o panickingRangeOpener) OpenRange(ctx context.Context, u *url.URL, r expor
 
 func TestPanic_InRangeOpener(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	for _, body := range []string{exportBody("s"), batchBody("s", "s")} {
 		where, open := new(atomic.Value), new(atomic.Int64)
 		h := serveExport(t, panickingRangeOpener{panickingOpener{where, open}})
@@ -95,10 +94,7 @@ func TestPanic_InRangeOpener(t *testing.T) {
 		}
 		where.Store("later Read")
 		h.wantTruncated("GET", path, "")
-		for _, place := range []string{"Stat", "OpenRange", "Open", "Read", "later Read"} {
-			t.Log(place)
-			is.True(strings.Contains(h.log.String(), "a bug in "+place))
-		}
+		h.wantLog("a bug in Stat", "a bug in OpenRange", "a bug in Open", "a bug in Read", "a bug in later Read")
 		where.Store("")
 		h.send("GET", path, "").want(200)
 		eventually(t, func() bool { return open.Load() == 0 }) // files are closed
@@ -238,47 +234,35 @@ func TestPanic_InStore(t *testing.T) {
 	}
 }
 
-// findPanicsStore is a store whose Find panics while bug is set.
-type findPanicsStore struct {
-	keys.Store
-	bug atomic.Bool
-}
-
-func (s *findPanicsStore) Find(ctx context.Context, digest keys.Digest) (keys.Key, error) {
-	if s.bug.Load() {
-		panic("a bug in Find")
-	}
-	return s.Store.Find(ctx, digest)
-}
-
 // TestPanic_InStoreOfKeys has a link that nobody reads, or a stream of changes, whose goroutines
 // check the key. Without a lease each check reads the store.
 func TestPanic_InStoreOfKeys(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
-	store := &findPanicsStore{Store: memory.New().Keys()}
-	h := newHarness(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(store, nil))(t) })
+	var bug atomic.Bool
+	h := newHarness(t, withKeys(findHook{memory.New().Keys(), func(context.Context) error {
+		if bug.Load() {
+			panic("a bug in Find")
+		}
+		return nil
+	}}))
 	h.rawKey = h.keyOf("")
 	h.listen(httpapi.Handler(&h.options))
 	h.files["s"] = &fstest.MapFile{Data: make([]byte, 100<<20), ModTime: time.Unix(1e9, 0)}
 	h.export("s", filesURL+"s")
 	_, path := (&linkHarness{harness: h}).create(exportBody("s"))
 	for _, path := range []string{path, "/symbol/changes"} {
-		response := h.open("GET", path, "")
-		defer response.Body.Close()
+		h.open("GET", path, "")
 		time.Sleep(100 * time.Millisecond)
-		store.bug.Store(true)
+		bug.Store(true)
 		time.Sleep(500 * time.Millisecond)
-		store.bug.Store(false)
+		bug.Store(false)
 	}
-	is.Equal(h.client("GET", "/symbol/folders", "").status, 200)
+	is.New(t).Equal(h.client("GET", "/symbol/folders", "").status, 200)
 }
 
 func TestPanic_InClientIPIs500(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) {
-		o.ClientIP = func(*http.Request) string { panic("a bug") }
-	})
+	h := serve(t, func(o *httpapi.Options) { o.ClientIP = func(*http.Request) string { panic("a bug") } })
 	for _, route := range []string{"GET /symbol/folders", "GET /viewer/key", "POST /viewer/tokens"} {
 		method, path, _ := strings.Cut(route, " ")
 		h.send(method, path, "", "x-api-key", "wrong").wantError(500, "internal")
@@ -288,9 +272,7 @@ func TestPanic_InClientIPIs500(t *testing.T) {
 
 func TestPanic_InRequestIDIs500(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) {
-		o.RequestID = func(*http.Request) string { panic("a bug") }
-	})
+	h := serve(t, func(o *httpapi.Options) { o.RequestID = func(*http.Request) string { panic("a bug") } })
 	h.send("POST", "/viewer/key/revoke", `{"apiKeys":["wrong"]}`).wantError(500, "internal")
 	got := h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	is.New(t).True(got.header.Get("X-Request-Id") != "")
@@ -299,7 +281,6 @@ func TestPanic_InRequestIDIs500(t *testing.T) {
 // TestPanic_InTenant has a link and a stream of changes, whose goroutines check the tenant.
 func TestPanic_InTenant(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	var bug atomic.Bool
 	h := serve(t, func(o *httpapi.Options) {
 		o.Tenant = func(keys.Key) (string, error) {
@@ -314,15 +295,14 @@ func TestPanic_InTenant(t *testing.T) {
 	h.export("s", filesURL+"s")
 	_, path := (&linkHarness{harness: h}).create(exportBody("s"))
 	link := h.open("GET", path, "")
-	defer link.Body.Close()
 	changes := h.follow("")
 	changes.next()
 	bug.Store(true)
 	for !changes.next().end {
 	}
 	_, err := io.Copy(io.Discard, link.Body)
-	is.True(err != nil) // aborted
-	is.True(strings.Contains(h.log.String(), "a bug in Tenant"))
+	is.New(t).True(err != nil) // aborted
+	h.wantLog("a bug in Tenant")
 	h.client("GET", "/symbol/folders", "").wantError(500, "internal")
 	h.send("GET", path, "").wantError(500, "internal")
 }
@@ -332,36 +312,19 @@ type panickingStore struct{ symbols.Store }
 
 func (panickingStore) Shared() bool { return true }
 
-// firstPanicsStore is a store whose reads of a symbol panic at first.
-type firstPanicsStore struct {
-	symbols.Store
-	panics atomic.Int32 // that are left
-}
-
-func (s *firstPanicsStore) InsertSymbols(ctx context.Context, folderID int64, list []symbols.Symbol) ([]symbols.Symbol, error) {
-	if s.panics.Add(-1) >= 0 {
-		panic("a bug")
-	}
-	return s.Store.InsertSymbols(ctx, folderID, list)
-}
-
-func (s *firstPanicsStore) GetSymbol(ctx context.Context, id int64) (symbols.Symbol, error) {
-	if s.panics.Add(-1) >= 0 {
-		panic("a bug")
-	}
-	return s.Store.GetSymbol(ctx, id)
-}
-
 // TestPanic_ReleasesMemory has memory for a few of the requests that fail.
 func TestPanic_ReleasesMemory(t *testing.T) {
 	t.Parallel()
-	store := &firstPanicsStore{Store: memory.New().Symbols()}
-	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(store, nil))(t)
-		o.Limits.Memory, o.Limits.StoreTimeout = 16<<20, time.Second
-	})
+	var panics atomic.Int32 // that are left
+	store := symbolHook{memory.New().Symbols(), func(int64) error {
+		if panics.Add(-1) >= 0 {
+			panic("a bug")
+		}
+		return nil
+	}}
+	h := serve(t, withSymbols(store), storeTimeout(time.Second), func(o *httpapi.Options) { o.Limits.Memory = 16 << 20 })
 	createFolder(t, h.options.Symbols, "A", 1, 1<<20)
-	store.panics.Store(10)
+	panics.Store(10)
 	for range 10 {
 		h.client("GET", "/symbol/symbols/1", "").wantError(500, "internal")
 	}
@@ -370,7 +333,7 @@ func TestPanic_ReleasesMemory(t *testing.T) {
 	// A single request of the client may have more than half of the memory.
 	createFolder(t, h.options.Symbols, "B", 1, 5<<20)
 	h.client("GET", "/symbol/symbols/2", "").want(200)
-	store.panics.Store(1)
+	panics.Store(1)
 	body := `{"name":"a","type":"text/plain","data":"` + strings.Repeat("a", 8<<10) + `"}`
 	h.client("POST", "/symbol/folders/1/symbols", body).wantError(500, "internal")
 	createFolder(t, h.options.Symbols, "C", 1, 5<<20)
@@ -400,7 +363,6 @@ func TestDenied_ReleasesMemory(t *testing.T) {
 	h.client("POST", "/symbol/folders", `{"name":"`+strings.Repeat("a", 200)+`"`+strings.Repeat(" ", 64<<10)+`}`).want(201)
 }
 
-// TestPanic_InMiddlewareIs500 has a rule that panics, in front of the application's own routes.
 func TestPanic_InMiddlewareIs500(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -428,13 +390,12 @@ func TestPanic_InMiddlewareIs500(t *testing.T) {
 // TestHandler_WithoutBody has a request as clients make it, whose body may be nil.
 func TestHandler_WithoutBody(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
 	r := must(http.NewRequest("POST", "/symbol/folders", nil))(t)
 	r.Header.Set("x-api-key", h.rawKey)
 	w := httptest.NewRecorder()
 	must(httpapi.New(&h.options))(t).ServeHTTP(w, r)
-	is.Equal(w.Code, 400)
+	is.New(t).Equal(w.Code, 400)
 }
 
 func TestLimits_LargeValuesAreNoLimits(t *testing.T) {
@@ -464,8 +425,6 @@ func (goneStore) DeleteSymbols(context.Context, []int64, symbols.Deletion) error
 
 func TestMissingError_OfAnotherStore(t *testing.T) {
 	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) {
-		o.Symbols = must(symbols.NewService(goneStore{memory.New().Symbols()}, nil))(t)
-	})
+	h := serve(t, withSymbols(goneStore{memory.New().Symbols()}))
 	h.client("DELETE", "/symbol/symbols/1", "").wantError(503, "unavailable")
 }

@@ -65,7 +65,6 @@ func TestRequestResources(t *testing.T) {
 // TestRequestResources_AreCopies changes the sources of a link, as an application may.
 func TestRequestResources_AreCopies(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	var got []string
 	h := serve(t, func(o *httpapi.Options) {
 		o.RegisterWith = httpapi.RegisterWithScope
@@ -81,6 +80,6 @@ func TestRequestResources_AreCopies(t *testing.T) {
 	link := h.client("POST", "/viewer/exports/links", `{"sourceFileUrl":"a"}`).want(201).object()["url"].(string)
 	for range 2 {
 		h.send("GET", "/viewer/exports/"+link, "").want(200)
-		is.Equal(got, []string{"a"})
+		is.New(t).Equal(got, []string{"a"})
 	}
 }

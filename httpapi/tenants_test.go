@@ -32,7 +32,6 @@ type tenantRecords struct {
 // fill makes records of a tenant, whose texts have its name.
 func (h *harness) fill(tenant, key string) (r tenantRecords) {
 	h.t.Helper()
-	is := is.New(h.t)
 	id := func(got response) int64 { return int64(got.object()["id"].(float64)) }
 	post := func(path, body string) response { return h.send("POST", path, body, "x-api-key", key).want(201) }
 	r.folder = id(post("/symbol/folders", `{"name":"folder of `+tenant+`"}`))
@@ -48,7 +47,7 @@ func (h *harness) fill(tenant, key string) (r tenantRecords) {
 	_, _, err := h.options.Exports.Tenant(tenant).Register(h.t.Context(), exports.Registration{
 		SourceURL: r.source, ExportedURL: filesURL + tenant + ".dwg",
 	})
-	is.NoErr(err)
+	is.New(h.t).NoErr(err)
 	return r
 }
 
@@ -56,7 +55,6 @@ func (h *harness) fill(tenant, key string) (r tenantRecords) {
 // for one that never existed, and compares the responses.
 func TestTenants_AllRoutes(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	content := fstest.MapFS{}
 	openers := []exports.Opener{must(files.New(filesURL, content))(t), must(fetch.New(nil))(t)}
 	h := serve(t, withTenants, withExports(exports.Options{Openers: openers}))
@@ -114,13 +112,13 @@ func TestTenants_AllRoutes(t *testing.T) {
 		"POST /viewer/exports/download-batch":          one("/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"{source}"}]}`),
 		"POST /viewer/exports/links":                   one("/viewer/exports/links", `{"sourceFileUrl":"{source}"}`),
 		"POST /viewer/exports/register":                one("/viewer/exports/register", `{"sourceFileUrl":"{source}","exportedUrl":"https://cad.example/x"}`),
-		"POST /viewer/tokens":                          nil, // no records of a tenant
-		"GET /viewer/key":                              nil,
-		"POST /viewer/key/revoke":                      nil,
-		"GET /openapi.json":                            nil,
-		"GET /client.js":                               nil,
-		"GET /client.d.ts":                             nil,
 		"GET /viewer/exports/links/{token}/{fileName}": nil, // TestTenants_Links
+	}
+	for _, none := range []string{ // they have no records of a tenant
+		"POST /viewer/tokens", "GET /viewer/key", "POST /viewer/key/revoke",
+		"GET /openapi.json", "GET /client.js", "GET /client.d.ts",
+	} {
+		requests[none] = nil
 	}
 	before := h.snapshot(ownerKey, a)
 	for _, route := range httpapi.Routes(&h.options) {
@@ -146,7 +144,7 @@ func TestTenants_AllRoutes(t *testing.T) {
 			}
 		}
 	}
-	is.Equal(h.snapshot(ownerKey, a), before)
+	is.New(t).Equal(h.snapshot(ownerKey, a), before)
 	h.send("POST", "/symbol/folders", `{"name":"folder of owner"}`, "x-api-key", otherKey).want(201)
 }
 
@@ -175,7 +173,6 @@ func normal(r response, records tenantRecords) string {
 
 func TestTenants_KeysWithoutOwner(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, withTenants)
 	for _, route := range httpapi.Routes(&h.options) {
 		target := strings.NewReplacer("{id}", "1", "{token}", "x", "{fileName}", "x").Replace(route.Path)
@@ -186,24 +183,23 @@ func TestTenants_KeysWithoutOwner(t *testing.T) {
 		}
 	}
 	record := must(h.options.Keys.Get(t.Context(), 1))(t)
-	is.Equal(record.UseCount, int64(1)) // POST /viewer/tokens
+	is.New(t).Equal(record.UseCount, int64(1)) // POST /viewer/tokens
 }
 
 func TestTenants_Links(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t, withTenants)
 	key := h.keyOf("owner")
 	source := h.fill("owner", key).source
 	link := "/viewer/exports/" + h.send("POST", "/viewer/exports/links", `{"sourceFileUrl":"`+source+`"}`, "x-api-key", key).want(201).object()["url"].(string)
-	is.Equal(string(h.send("GET", link, "").want(200).body), "drawing of owner")
+	h.send("GET", link, "").wantBody(200, "drawing of owner")
 	for _, owner := range []string{"other", ""} {
 		must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: &owner}))(t)
 		h.send("GET", link, "").wantError(404, "not_found")
 	}
 	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("owner")}))(t)
 	h.send("GET", link, "").want(200)
-	is.NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), "other"))
+	is.New(t).NoErr(h.options.Exports.Tenant("owner").AssignTenant(t.Context(), "other"))
 	h.send("GET", link, "").wantError(404, "not_found")
 }
 
@@ -211,7 +207,6 @@ func TestTenants_Links(t *testing.T) {
 // interruption of a blocked write.
 func TestTenants_ChangeEndsARunningLink(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	aborted := make(chan struct{}, 1)
 	h := serve(t, withTenants, func(o *httpapi.Options) {
 		o.Limits.StoreTimeout, o.Limits.IdleTimeout = time.Hour, time.Hour
@@ -226,17 +221,15 @@ func TestTenants_ChangeEndsARunningLink(t *testing.T) {
 	h.files["owner.dwg"] = &fstest.MapFile{Data: make([]byte, 100<<20)}
 	link := h.send("POST", "/viewer/exports/links", exportBody(source), "x-api-key", key).want(201).object()["url"].(string)
 	response := h.open("GET", "/viewer/exports/"+link, "")
-	defer response.Body.Close()
-	_, err := io.ReadFull(response.Body, make([]byte, 100))
-	is.NoErr(err)
+	must(io.ReadFull(response.Body, make([]byte, 100)))(t)
 	must(h.options.Keys.Update(t.Context(), 2, keys.Fields{Owner: new("other")}))(t)
 	select {
 	case <-aborted:
 	case <-time.After(testTimeout):
 		t.Fatal("the response goes on")
 	}
-	_, err = io.Copy(io.Discard, response.Body)
-	is.True(err != nil)
+	_, err := io.Copy(io.Discard, response.Body)
+	is.New(t).True(err != nil)
 }
 
 func TestTenants_Registration(t *testing.T) {
@@ -253,8 +246,7 @@ func TestTenants_Registration(t *testing.T) {
 	}
 	h.admin("POST", "/viewer/exports/register", body+`,"tenant":"owner"}`).want(201)
 	h.admin("POST", "/viewer/exports/register", body+`}`).want(201)
-	got := h.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"a"}`, "x-api-key", string(issued.Raw)).want(200)
-	is.Equal(string(got.body), "content")
+	h.send("POST", "/viewer/exports/download", `{"sourceFileUrl":"a"}`, "x-api-key", string(issued.Raw)).wantBody(200, "content")
 
 	tenantsOf := func(query string) (list []any) {
 		for _, record := range h.admin("GET", "/admin/exports"+query, "").want(200).array() {
@@ -282,7 +274,7 @@ func TestTenants_Off(t *testing.T) {
 	link := "/viewer/exports/" + h.send("POST", "/viewer/exports/links", `{"sourceFileUrl":"`+a.source+`"}`, "x-api-key", key).want(201).object()["url"].(string)
 	h.options.Tenant = nil
 	h.listen(httpapi.Handler(&h.options))
-	is.Equal(string(h.client("GET", "/symbol/folders", "").want(200).body), "[]")
+	h.client("GET", "/symbol/folders", "").wantBody(200, "[]")
 	h.client("GET", fmt.Sprintf("/symbol/symbols/%d", a.symbol), "").wantError(404, "not_found")
 	h.client("POST", "/viewer/exports/download", `{"sourceFileUrl":"`+a.source+`"}`).wantError(404, "not_found")
 	h.send("GET", link, "").wantError(404, "not_found")
@@ -299,11 +291,8 @@ func TestTenants_Off(t *testing.T) {
 
 func TestTenants_InvalidOptions(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	_, err := httpapi.New(&httpapi.Options{Tenant: httpapi.TenantOfOwner, DangerouslySkipClientKeys: true})
-	is.True(err != nil)
-	h := serve(t, func(o *httpapi.Options) {
-		o.Tenant = func(keys.Key) (string, error) { return "\x00", nil }
-	})
+	is.New(t).True(err != nil)
+	h := serve(t, func(o *httpapi.Options) { o.Tenant = func(keys.Key) (string, error) { return "\x00", nil } })
 	h.client("GET", "/symbol/folders", "").wantError(403, "forbidden")
 }

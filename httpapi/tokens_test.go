@@ -30,7 +30,7 @@ func TestTokens_Create(t *testing.T) {
 	is := is.New(t)
 	h := serve(t)
 	got := h.client("POST", "/viewer/tokens", "").want(201)
-	is.Equal(got.header.Get("Cache-Control"), "no-store")
+	got.wantHeaders("Cache-Control", "no-store")
 	out := got.object()
 	is.True(strings.HasPrefix(out["token"].(string), "cbt_"))
 	delete(out, "token")
@@ -45,22 +45,14 @@ func TestTokens_Create(t *testing.T) {
 	h.send("POST", "/viewer/tokens", "[", "x-api-key", token).wantError(403, "forbidden") // before the body
 	h.send("POST", "/viewer/tokens", "{}").wantError(401, "unauthorized")
 
-	for body, name := range map[string]string{
-		`{"expiresInSeconds":0}`:                            "expiresInSeconds",
-		`{"expiresInSeconds":-1}`:                           "expiresInSeconds",
-		`{"expiresInSeconds":86401}`:                        "expiresInSeconds",
-		`{"expiresInSeconds":1e30}`:                         "expiresInSeconds",
-		`{"expiresInSeconds":1.0}`:                          "expiresInSeconds",
-		`{"expiresInSeconds":null}`:                         "expiresInSeconds",
-		`{"expiresInSeconds":9223372036854}`:                "expiresInSeconds",
-		`{"scopes":["A"]}`:                                  "scopes",
-		`{"sources":[]}`:                                    "sources",
-		`{"sources":[""]}`:                                  "sources",
-		`{"sources":[1]}`:                                   "sources",
-		`{"sources":"x"}`:                                   "sources",
-		`{"sources":["` + strings.Repeat("x", 4000) + `"]}`: "sources",
+	for name, values := range map[string][]string{
+		"expiresInSeconds": {"0", "-1", "86401", "1e30", "1.0", "null", "9223372036854"},
+		"scopes":           {`["A"]`},
+		"sources":          {`[]`, `[""]`, `[1]`, `"x"`, `["` + strings.Repeat("x", 4000) + `"]`},
 	} {
-		is.True(strings.HasPrefix(h.client("POST", "/viewer/tokens", body).wantError(400, "invalid_request").message(), name))
+		for _, value := range values {
+			h.client("POST", "/viewer/tokens", `{"`+name+`":`+value+`}`).wantInvalid(name)
+		}
 	}
 	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Scopes: scopes("symbols:read")}))(t)
 	h.client("POST", "/viewer/tokens", `{"scopes":["symbols:read","symbols:write"]}`).wantError(403, "forbidden")
@@ -89,7 +81,7 @@ func TestOwnKey(t *testing.T) {
 		h := serve(t, func(o *httpapi.Options) { o.DangerouslySkipClientKeys = open })
 		own := func(key string) map[string]any {
 			got := h.send("GET", "/viewer/key", "", "x-api-key", key).want(200)
-			is.Equal(got.header.Get("Cache-Control"), "no-store")
+			got.wantHeaders("Cache-Control", "no-store")
 			return got.object()
 		}
 		null := map[string]any{
@@ -111,15 +103,13 @@ func TestOwnKey(t *testing.T) {
 			h.send("GET", "/viewer/key", "", "x-api-key", wrong).wantError(401, "unauthorized")
 		}
 	}
-	h := serve(t, func(o *httpapi.Options) { o.Keys = must(keys.NewService(failingKeys, nil))(t) })
+	h := serve(t, withKeys(failingKeys))
 	h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
 	h.client("POST", "/viewer/tokens", "").wantError(503, "unavailable")
 }
 
-// TestTokens_Sources checks that a token is for the exports of its sources only.
 func TestTokens_Sources(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := serve(t)
 	for _, source := range []string{"a", "b"} {
 		h.register(source, source, "content of "+source)
@@ -137,7 +127,7 @@ func TestTokens_Sources(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			got := post(path, fmt.Sprintf(body, "b")).wantError(403, "forbidden")
-			is.True(strings.HasSuffix(got.message(), "source b")) // names the first one
+			is.New(t).True(strings.HasSuffix(got.message(), "source b")) // names the first one
 		}
 	}
 	post("/viewer/exports/download", `{"sourceFileUrl":"a"}`).want(200)
@@ -171,23 +161,23 @@ func TestTokens_InURL(t *testing.T) {
 	})
 	api := must(httpapi.New(&h.options))(t)
 	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { r.ParseForm(); api.ServeHTTP(w, r) }))
-	h.client("POST", "/symbol/folders", `{"name":"Valves"}`).want(201)
+	h.folder("Valves")
 	h.client("POST", "/symbol/folders/1/symbols", `{"name":"Gate","type":"image/svg+xml","data":"<svg xmlns='http://www.w3.org/2000/svg'/>"}`).want(201)
 	const path = "/symbol/symbols/1/image"
 	token := h.token(`{"scopes":["symbols:read"]}`)
 	inURL := path + "?token=" + token
 	wantPolicy := func(got response) response {
 		t.Helper()
-		is.Equal(got.header.Get("Referrer-Policy"), "no-referrer")
+		got.wantHeaders("Referrer-Policy", "no-referrer")
 		return got
 	}
 	requests = nil
 	for _, target := range []string{inURL, path + "?x=1&%74oken=" + url.QueryEscape(token) + "&y"} {
 		got := wantPolicy(h.send("GET", target, "").want(200))
-		is.Equal(got.header.Get("Cross-Origin-Resource-Policy"), "cross-origin")
+		got.wantHeaders("Cross-Origin-Resource-Policy", "cross-origin")
 		etag := got.header.Get("ETag")
 		got = wantPolicy(h.send("GET", target, "", "If-None-Match", etag).want(304))
-		is.Equal(got.header.Get("Cross-Origin-Resource-Policy"), "cross-origin")
+		got.wantHeaders("Cross-Origin-Resource-Policy", "cross-origin")
 		wantPolicy(h.send("HEAD", target, "").want(200))
 	}
 	h.send("OPTIONS", inURL, "", "Origin", "https://viewer.example", "Access-Control-Request-Method", "GET").want(204)
@@ -195,7 +185,7 @@ func TestTokens_InURL(t *testing.T) {
 	is.True(len(requests) > 0)
 	is.True(!strings.Contains(strings.Join(requests, "\n"), token))
 	is.True(slices.Contains(requests, path+"?x=1&y"))
-	is.Equal(h.client("GET", path, "").want(200).header.Get("Referrer-Policy"), "")
+	h.client("GET", path, "").want(200).wantHeaders("Referrer-Policy", "")
 
 	for _, query := range []string{"token=", "token", "token=" + token + "&token=" + token, "token=x", "token=" + h.rawKey, "token=%zz", "token=" + token + "x"} {
 		wantPolicy(h.send("GET", path+"?"+query, "").wantError(401, "unauthorized"))
@@ -212,8 +202,7 @@ func TestTokens_InURL(t *testing.T) {
 	h.send("GET", inURL, "", "x-api-key", "wrong").wantError(401, "unauthorized") // the header counts
 	h.send("GET", path+"?token=wrong", "", "x-api-key", h.rawKey).want(200)
 	h.send("GET", "/symbol/folders?token="+token, "").wantError(401, "unauthorized")
-	got := h.client("GET", "/symbol/folders?limit=1&token=kept", "").want(200)
-	is.Equal(got.header.Get("Referrer-Policy"), "")
+	h.client("GET", "/symbol/folders?limit=1&token=kept", "").want(200).wantHeaders("Referrer-Policy", "")
 	h.send("GET", path+"x?token="+token, "").wantError(404, "not_found")
 	wantPolicy(h.send("GET", "/symbol/symbols/9/image?token="+token, "").wantError(404, "not_found"))
 	is.True(!strings.Contains(h.log.String(), token))
@@ -224,7 +213,6 @@ func TestTokens_InURL(t *testing.T) {
 
 func TestHideKeys_TokenInURL(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	h := newHarness(t)
 	api := must(httpapi.New(&h.options))(t)
 	var shown string
@@ -233,16 +221,15 @@ func TestHideKeys_TokenInURL(t *testing.T) {
 		api.ServeHTTP(w, r)
 	})))
 	got := h.send("GET", "/symbol/symbols/9/image?token="+h.token(""), "").wantError(404, "not_found")
-	is.Equal(got.header.Get("Referrer-Policy"), "no-referrer")
-	is.Equal(shown, "/symbol/symbols/9/image/symbol/symbols/9/image")
+	got.wantHeaders("Referrer-Policy", "no-referrer")
+	is.New(t).Equal(shown, "/symbol/symbols/9/image/symbol/symbols/9/image")
 
 	target := "/symbol/symbols/9/image?token=" + h.token("")
 	h.listen(httpapi.HideKeys(api.RequireClientKey(api)))
 	must(h.options.Keys.Update(t.Context(), 1, keys.Fields{Active: new(false)}))(t)
-	is.Equal(h.send("GET", target, "").wantError(403, "forbidden").header.Get("Referrer-Policy"), "no-referrer")
+	h.send("GET", target, "").wantError(403, "forbidden").wantHeaders("Referrer-Policy", "no-referrer")
 }
 
-// TestTokens_Observed checks that an observation names the token.
 func TestTokens_Observed(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -258,7 +245,7 @@ func TestTokens_Observed(t *testing.T) {
 	is.Equal(o.Actor, "key 1")
 	is.Equal(o.TokenID, issued.Key.Token.ID)
 	is.Equal(len(o.TokenID), 8)
-	is.True(strings.Contains(h.log.String(), "token="+o.TokenID))
+	h.wantLog("token=" + o.TokenID)
 	h.send("POST", "/symbol/folders", "{}", "x-api-key", string(issued.Raw)).want(403)
 	is.Equal(seen.last(t, 2).TokenID, o.TokenID) // of a rejected one, too
 	h.clock.Add(2 * time.Hour)
@@ -272,7 +259,6 @@ func TestTokens_Observed(t *testing.T) {
 	is.Equal(seen.last(t, 6).Resources, []httpapi.Resource{{Kind: "export", URL: "a"}, {Kind: "export", URL: "b"}}) // all that were requested
 }
 
-// TestTokens_OwnRoutes checks a token behind the middleware for an application's routes.
 func TestTokens_OwnRoutes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -293,7 +279,7 @@ func TestTokens_OwnRoutes(t *testing.T) {
 	h.send("GET", "/symbol/folders", "", "x-api-key", token).want(403)
 	denied := h.send("GET", "/own", "", "x-api-key", h.token(`{"scopes":["app:other"]}`)).wantError(403, "forbidden")
 	is.Equal(denied.object()["message"], "this page token lacks the scope app:own")
-	is.Equal(string(h.send("GET", "/own/image?token=mine", "", "x-api-key", token).want(200).body), `"mine"`) // no parameter of ours
+	h.send("GET", "/own/image?token=mine", "", "x-api-key", token).wantBody(200, `"mine"`) // no parameter of ours
 }
 
 func TestHideKeys_LeavesParametersOfOthers(t *testing.T) {
