@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +19,9 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
+	"example.com/canvasback/keys"
 )
 
 // observer collects observations.
@@ -136,8 +140,7 @@ func TestObserve_AbortedBehindMiddleware(t *testing.T) {
 		api.ServeHTTP(w, r)
 	})))
 	for _, path := range []string{"/symbol/symbols/1", "/symbol/folders/1/export"} {
-		response := h.open("GET", path, "")
-		defer response.Body.Close()
+		h.open("GET", path, "")
 		got := <-seen
 		is.Equal(got.Status, 200)
 		is.True(got.Aborted)
@@ -199,7 +202,6 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 
 func TestObserve_NamesEachRecordOfABulkRequest(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	var seen observer
 	h := serve(t, func(options *httpapi.Options) { options.Observe = seen.observe })
 	client, admin := []string{"x-api-key", h.rawKey}, []string{"x-admin-key", adminKey}
@@ -229,13 +231,12 @@ func TestObserve_NamesEachRecordOfABulkRequest(t *testing.T) {
 		{"POST", "/admin/api-keys/import", `{"keys":[{"sha256":"` + strings.Repeat("ab", 32) + `"}]}`, admin, 201, records("key", 3)},
 	} {
 		h.send(c.method, c.path, c.body, c.headers...).want(c.status)
-		is.Equal(seen.last(t, i+1).Resources, c.resources)
+		is.New(t).Equal(seen.last(t, i+1).Resources, c.resources)
 	}
 }
 
 func TestLogRequests(t *testing.T) {
 	t.Parallel()
-	is := is.New(t)
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -247,7 +248,7 @@ func TestLogRequests(t *testing.T) {
 	log(t.Context(), httpapi.Observation{Method: "GET", Route: "/x", Status: 200, Bytes: 5, Duration: time.Second, ClientIP: "192.0.2.1", RequestID: "r"})
 	log(t.Context(), httpapi.Observation{Method: "DELETE", Status: 404, Code: "not_found", Actor: "admin 2", Aborted: true, Resources: []httpapi.Resource{{Kind: "key", ID: 5}, {Kind: "export", URL: "u"}}})
 	log(t.Context(), httpapi.Observation{Method: "OPTIONS", Route: "/x", Status: 204})
-	is.Equal(out.String(), `level=INFO msg=request method=GET route=/x status=200 bytes=5 duration=1s clientIP=192.0.2.1 requestId=r
+	is.New(t).Equal(out.String(), `level=INFO msg=request method=GET route=/x status=200 bytes=5 duration=1s clientIP=192.0.2.1 requestId=r
 level=INFO msg=request method=DELETE route="" status=404 bytes=0 duration=0s clientIP="" requestId="" actor="admin 2" code=not_found aborted=true resources="[key 5 export u]"
 level=DEBUG msg=request method=OPTIONS route=/x status=204 bytes=0 duration=0s clientIP="" requestId=""
 `)
@@ -275,4 +276,80 @@ func TestOptions_RequestID(t *testing.T) {
 	is.Equal(h.send("GET", "/nope", "", "X-Trace", "app").header.Get("X-Request-Id"), "app")
 	is.Equal(h.send("GET", "/nope", "", "X-Trace", "app", "X-Request-Id", "client").header.Get("X-Request-Id"), "app")
 	is.Equal(h.send("GET", "/nope", "", "X-Trace", "not valid", "X-Request-Id", "client").header.Get("X-Request-Id"), "client")
+}
+
+// TestLog_RedactsSourceURLs: source URLs are often signed.
+func TestLog_RedactsSourceURLs(t *testing.T) {
+	t.Parallel()
+	h := serve(t)
+	sources := map[string]string{ // and their redacted form
+		"https://user:secret@viewer.example/a.dwg?X-Signature=secret&id=7#secret": "https://viewer.example/a.dwg",
+		"//viewer.example/b.dwg?token=secret":                                     "//viewer.example/b.dwg",
+		"drawings/c.dwg?token=secret":                                             "drawings/c.dwg",
+		"https://user:secret@viewer.example/%zz":                                  "[invalid URL]",
+		"drawing 7":                                                               "drawing%207",
+	}
+	for source, shown := range sources {
+		h.register(source, "gone.pdf", "")
+		delete(h.files, "gone.pdf")
+		h.client("POST", "/viewer/exports/download-batch", batchBody(source)).wantError(502, "export_failed")
+		h.client("POST", "/viewer/exports/download", exportBody(source)).wantError(502, "export_failed")
+		h.send("POST", "/viewer/exports/download", exportBody(source), "x-api-key", h.token(`{"sources":["other"]}`)).wantError(403, "forbidden")
+		h.wantLog(shown)
+	}
+	is.New(t).True(!strings.Contains(h.log.String(), "secret"))
+}
+
+func TestLog_FailuresNameTheRequest(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/unavailable":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/truncated":
+			w.Header().Set("Content-Length", "10000000")
+			w.Write(make([]byte, 5_000_000))
+		}
+	}))
+	t.Cleanup(origin.Close)
+	h := serve(t, func(o *httpapi.Options) {
+		fetcher := must(fetch.New(&fetch.Options{
+			AllowedHosts: []string{strings.TrimPrefix(origin.URL, "http://")}, MaxAttempts: 2,
+			Logger: o.Logger, RequestID: httpapi.RequestIDFromContext,
+		}))(t)
+		withOpener(fetcher)(o)
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			if r.Header.Get("X-Panic") != "" {
+				panic("a bug in Authorize")
+			}
+			return nil
+		}
+	})
+	t.Cleanup(transport.CloseIdleConnections)
+	for _, name := range []string{"unavailable", "truncated", "empty"} {
+		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"`+name+`","exportedUrl":"`+origin.URL+"/"+name+`"}`).want(201)
+	}
+	send := func(id, path, body string, headers ...string) {
+		response, err := h.try("POST", path, body, append(headers, "X-Request-Id", id, "X-Api-Key", h.rawKey)...)
+		if err == nil { // or it was aborted
+			io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+	}
+	send("failed", "/viewer/exports/download", exportBody("unavailable"))
+	send("skipped", "/viewer/exports/download-batch", batchBody("empty", "unavailable"))
+	send("aborted", "/viewer/exports/download", exportBody("truncated"))
+	send("panic", "/viewer/exports/download", "", "X-Panic", "1")
+
+	h.wantLog(
+		`msg="request failed" method=POST route=/viewer/exports/download status=502 keyId=1 requestId=failed duration=`,
+		`msg="files skipped" method=POST route=/viewer/exports/download-batch status=200 keyId=1 requestId=skipped duration=`,
+		`msg="response aborted" method=POST route=/viewer/exports/download status=200 keyId=1 requestId=aborted duration=`,
+		`msg="panic in handler" method=POST route=/viewer/exports/download status=500 keyId=1 requestId=panic duration=`,
+	)
+	retries := regexp.MustCompile(`msg="retrying fetch" .*requestId=(\w+)`).FindAllStringSubmatch(h.log.String(), -1)
+	is.Equal(len(retries), 2)
+	is.Equal(retries[0][1], "failed")
+	is.Equal(retries[1][1], "skipped")
 }
