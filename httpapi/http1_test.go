@@ -80,6 +80,7 @@ func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 		},
 		401: {"GET http://x/admin/api-keys HTTP/1.1"},
 		404: {"GET http:symbol/folders HTTP/1.1", "GET * HTTP/1.1"},
+		415: {"POST /symbol/folders HTTP/1.1\r\nContent-Length: 1\r\nContent-Type: application/json\r\nContent-Type: application/json"},
 		505: {"GET /symbol/folders HTTP/3.0"},
 	})
 	h.wantStatuses("", "\r\n", map[int][]string{
