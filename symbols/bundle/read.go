@@ -100,16 +100,15 @@ func (r *reader) addSymbol(name string, symbol symbols.NewSymbol, err error) err
 	if size > r.options.Limits.Symbol {
 		err = r.fileTooLarge(name)
 	}
-	if reason, ok := errors.AsType[fileError](err); ok {
-		r.reject(name, string(reason))
+	if err == nil {
+		err = symbol.Check()
+	}
+	if _, ok := errors.AsType[fileError](err); ok || errors.Is(err, symbols.ErrInvalid) {
+		r.reject(name, err.Error())
 		return r.charge(int64(len(name)))
 	}
 	if err != nil {
 		return err
-	}
-	if err := symbol.Check(); err != nil {
-		r.reject(name, err.Error())
-		return r.charge(int64(len(name)))
 	}
 	if err := r.charge(size + int64(len(symbol.Meta)+len(symbol.Tags.String()))); err != nil {
 		return err

@@ -156,26 +156,17 @@ func entryName(symbol symbols.Symbol, isData bool) string {
 	}
 	name = cmp.Or(name, "symbol")
 	extension := filename.Extension(symbol.Type)
-	if isData {
-		extension = dataExtension(symbol)
+	switch { // the type often describes the image within the data
+	case !isData:
+	case strings.HasPrefix(symbol.Data, "{") && json.Valid([]byte(symbol.Data)):
+		extension = ".json"
+	case !strings.HasPrefix(symbol.Data, "<") || !slices.Contains([]string{".svg", ".xml", ".html"}, extension):
+		extension = ".txt"
 	}
 	if strings.EqualFold(path.Ext(name), extension) {
 		return name
 	}
 	return name + extension
-}
-
-// dataExtension returns the extension of a file with a symbol's data. The
-// symbol's type often describes the image within the data.
-func dataExtension(symbol symbols.Symbol) string {
-	extension := filename.Extension(symbol.Type)
-	switch {
-	case strings.HasPrefix(symbol.Data, "{") && json.Valid([]byte(symbol.Data)):
-		return ".json"
-	case strings.HasPrefix(symbol.Data, "<") && slices.Contains([]string{".svg", ".xml", ".html"}, extension):
-		return extension
-	}
-	return ".txt"
 }
 
 // deflateBuffer compresses the content of an entry in memory.
