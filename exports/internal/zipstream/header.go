@@ -61,15 +61,7 @@ func (h *header) local() []byte {
 		crc, compressed, size = 0, 0, 0
 	}
 	extra = h.appendUnixTime(extra)
-	version := uint16(versionDefault)
-	if h.needsZip64() {
-		version = version64
-	}
-	b := append32(nil, sigLocal)
-	b = append16(b, version, h.flags(), h.method())
-	b = h.appendDOSTime(b)
-	b = append32(b, crc, compressed, size)
-	b = append16(b, uint16(len(h.Name)), uint16(len(extra)))
+	b := h.appendCommon(append32(nil, sigLocal), crc, compressed, size, len(extra))
 	b = append(b, h.Name...)
 	return append(b, extra...)
 }
@@ -90,20 +82,16 @@ func (h *header) descriptor() []byte {
 
 func (h *header) appendCentral(b []byte) []byte {
 	compressed, size, offset := uint32(h.compressed), uint32(h.Size), uint32(h.offset)
-	version := uint16(versionDefault)
 	extra := make([]byte, 0, 64) // on the stack
 	if h.needsZip64() {
-		version = version64
 		compressed, size, offset = math.MaxUint32, math.MaxUint32, math.MaxUint32
 		extra = append16(extra, extra64, 24)
 		extra = append64(extra, h.Size, h.compressed, h.offset)
 	}
 	extra = h.appendUnixTime(extra)
-	b = append32(b, sigCentral)
-	b = append16(b, madeByUnix, version, h.flags(), h.method())
-	b = h.appendDOSTime(b)
-	b = append32(b, h.CRC, compressed, size)
-	b = append16(b, uint16(len(h.Name)), uint16(len(extra)), 0, 0, 0)
+	b = append16(append32(b, sigCentral), madeByUnix)
+	b = h.appendCommon(b, h.CRC, compressed, size, len(extra))
+	b = append16(b, 0, 0, 0)
 	b = append32(b, modeFile, offset)
 	b = append(b, h.Name...)
 	return append(b, extra...)
@@ -128,23 +116,22 @@ func endRecords(entries int, start, length int64) (b []byte) {
 	return append16(b, 0)
 }
 
-func (h *header) method() uint16 {
-	if h.Streamed {
-		return methodDeflate
+// appendCommon appends the fields that both headers have, from the version to the lengths.
+// A tilde in the name needs the UTF-8 flag too, because some East Asian code pages replace it.
+func (h *header) appendCommon(b []byte, crc, compressed, size uint32, extraLength int) []byte {
+	version, flags, method := uint16(versionDefault), uint16(0), uint16(methodStore)
+	if h.needsZip64() {
+		version = version64
 	}
-	return methodStore
-}
-
-// flags returns the general purpose flags. A tilde needs the UTF-8 flag too,
-// because some East Asian code pages replace it.
-func (h *header) flags() (flags uint16) {
 	if h.Streamed {
-		flags |= flagDescriptor
+		flags, method = flagDescriptor, methodDeflate
 	}
 	if strings.ContainsFunc(h.Name, func(r rune) bool { return r >= 0x80 || r == '~' }) {
 		flags |= flagUTF8
 	}
-	return flags
+	b = h.appendDOSTime(append16(b, version, flags, method))
+	b = append32(b, crc, compressed, size)
+	return append16(b, uint16(len(h.Name)), uint16(extraLength))
 }
 
 // appendDOSTime appends the modification time in UTC as MS-DOS stores it: in
