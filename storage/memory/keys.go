@@ -51,13 +51,8 @@ func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) 
 func (s keyStore) insert(key keys.Key) keys.Key {
 	s.db.lastKeyID++
 	key.ID, key.UseCount = s.db.lastKeyID, 0
-	s.db.keys[key.ID] = key
 	s.db.keyIDs = append(s.db.keyIDs, key.ID)
-	s.db.moveKey(key.ID, "", key.Owner)
-	for _, digest := range digestsOf(key) {
-		s.db.digests[digest] = key.ID
-	}
-	s.db.changes.add(digestsOf(key)...)
+	s.replace(key)
 	return key
 }
 
@@ -150,7 +145,7 @@ func (s keyStore) Update(ctx context.Context, ids []int64, change func([]keys.Ke
 	})
 }
 
-// replace stores a key in place of the one with its id.
+// replace stores a key in place of the one with its id, if there is one.
 func (s keyStore) replace(key keys.Key) {
 	previous := s.db.keys[key.ID]
 	for _, digest := range digestsOf(previous) {
