@@ -13,6 +13,7 @@ import (
 
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // Run runs the tests with the driver sqlite3. The parameters are the query of its data
@@ -23,19 +24,12 @@ func Run(t *testing.T, parameters string) {
 		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?" + parameters
 		var pools []*sql.DB
 		reopen := func() storagetest.Storage {
-			pool, err := sql.Open("sqlite3", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pool := testflag.Must(sql.Open("sqlite3", dsn))(t)
 			t.Cleanup(func() { pool.Close() })
 			pool.SetMaxOpenConns(4)
 			pool.SetMaxIdleConns(4)
 			pools = append(pools, pool)
-			db, err := sqlite.New(pool)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return db
+			return testflag.Must(sqlite.New(pool))(t)
 		}
 		first := reopen()
 		if err := first.(*sqlite.DB).Migrate(t.Context()); err != nil {
