@@ -90,10 +90,7 @@ func cutToken(r *http.Request) (*http.Request, []string) {
 			others = append(others, p.raw)
 			continue
 		}
-		value, err := url.QueryUnescape(p.value)
-		if err != nil {
-			value = "" // is no token either
-		}
+		value, _ := url.QueryUnescape(p.value) // "" if it is malformed, which is no token either
 		values = append(values, value)
 	}
 	if values == nil {

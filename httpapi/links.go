@@ -61,7 +61,7 @@ func (e exportEndpoints) createLink(c *call) error {
 	case !in.SourceFileURL.set && !in.Items.set:
 		return invalidRequest("sourceFileUrl or items must be given")
 	}
-	request := exports.LinkRequest{Owner: c.linkOwner(), Client: c.linkClient(), Single: in.SourceFileURL.set}
+	request := exports.LinkRequest{Owner: exports.Digest(c.key.Digest), Client: c.linkClient(), Single: in.SourceFileURL.set}
 	items, size := in.Items.value.batch()
 	err := c.settle(size + int64(len(in.SourceFileURL.value)))
 	switch {
@@ -175,9 +175,6 @@ func linkPath(link *exports.Link) string {
 	return "links/" + link.Token + "/" + url.PathEscape(link.FileName)
 }
 
-// linkOwner returns the digest of the raw key of the request; zero without one.
-func (c *call) linkOwner() exports.Digest { return exports.Digest(c.key.Digest) }
-
 // linkClient identifies the client of a key that makes a link: a page token, or else the
 // network of a client IP.
 func (c *call) linkClient() string {
@@ -189,7 +186,7 @@ func (c *call) linkClient() string {
 
 // privateURL returns absolute URLs of links that stand for private files.
 func (c *call) privateURL(service *exports.Service) exports.PrivateURL {
-	owner, client := c.linkOwner(), c.linkClient()
+	owner, client := exports.Digest(c.key.Digest), c.linkClient()
 	return func(ctx context.Context, item exports.BatchItem) (string, error) {
 		link, err := service.ShareLink(ctx, item, owner, client)
 		if err != nil {

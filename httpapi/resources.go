@@ -44,9 +44,7 @@ func (c *call) resources() (out Resources, err error) {
 			return Resources{}, &resourcesError{err}
 		}
 		for _, source := range link.Sources { // as sent, unusable ones included
-			if key, err := c.api.options.Exports.SourceKey(source); err == nil {
-				out.Sources = append(out.Sources, key)
-			}
+			out.addSource(c.api.options.Exports, source)
 		}
 		return out, nil
 	}
@@ -95,18 +93,18 @@ func (r *Resources) addBody(c *call) (err error) {
 	json.Unmarshal(in.ExportedURL, &r.ExportedURL)
 	r.ExportedURL = strings.TrimSpace(r.ExportedURL)
 	if service := c.api.options.Exports; service != nil {
-		r.addSource(service, in.SourceFileURL)
+		r.addSource(service, string(in.SourceFileURL))
 		items := exportEndpoints{all: service}.items()
 		json.Unmarshal(in.Items, &items) // the endpoint rejects those that it does not decode
 		for _, item := range items.list {
-			r.addSource(service, item.SourceFileURL)
+			r.addSource(service, string(item.SourceFileURL))
 		}
 	}
 	return nil
 }
 
-func (r *Resources) addSource(service *exports.Service, source sourceText) {
-	if key, err := service.SourceKey(string(source)); err == nil {
+func (r *Resources) addSource(service *exports.Service, source string) {
+	if key, err := service.SourceKey(source); err == nil {
 		r.Sources = append(r.Sources, key)
 	}
 }

@@ -366,10 +366,8 @@ func checkKeys(ids []int64, conditions []Condition) func([]Key) error {
 func (s *Service) change(
 	ctx context.Context, operation string, ids []int64, check func([]Key) error, apply func(*Key) (revoking bool),
 ) (list []Key, changed int, err error) {
-	var (
-		digests  []Digest // of the keys before the change
-		revoking bool
-	)
+	var digests []Digest // of the keys before the change
+	var revoking bool
 	list, err = s.store.Update(ctx, ids, func(list []Key) error {
 		digests, changed, revoking = nil, 0, false
 		if err := check(list); err != nil {

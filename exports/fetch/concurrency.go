@@ -68,6 +68,5 @@ func isOverload(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return true
 	}
-	timeout, ok := errors.AsType[net.Error](err)
-	return ok && timeout.Timeout() || errors.Is(err, exports.ErrTimeout)
+	return isTimeout(err) || errors.Is(err, exports.ErrTimeout)
 }

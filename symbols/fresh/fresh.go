@@ -44,8 +44,7 @@ func (f *Reads[K, V]) Get(ctx context.Context, key K, do func(context.Context, K
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		var none V
-		return none, ctx.Err()
+		return *new(V), ctx.Err()
 	}
 	if r.begun > called {
 		return r.value, r.err

@@ -189,14 +189,11 @@ func (s Symbols) GetSymbolInfo(ctx context.Context, id int64) (symbols.SymbolInf
 	return info, orMissing(err, symbols.ErrSymbolNotFound)
 }
 
-// DetailColumns are the columns of symbols s that are details.
-const DetailColumns = `s.tags, s.meta, s.created_at, s.updated_at, s.updated_by`
-
 // selectSymbol selects what scanSymbol reads, by tenant and id. Data of more than $3 bytes
 // is not read, and empty.
 const selectSymbol = `
 	SELECT s.id, s.name, s.type, CASE WHEN octet_length(s.data) <= $3 THEN s.data ELSE '' END,
-		s.folder_id, s.version, ` + DetailColumns + `
+		s.folder_id, s.version, s.tags, s.meta, s.created_at, s.updated_at, s.updated_by
 	FROM canvasback_symbols AS s` + ofTenant + `
 	WHERE s.id = $2`
 
@@ -206,7 +203,7 @@ func scanSymbol(row Row, symbol *symbols.Symbol) error {
 	return orMissing(err, symbols.ErrSymbolNotFound)
 }
 
-// ScanSymbol scans a row whose last columns, with details, are [DetailColumns].
+// ScanSymbol scans a row whose last columns, with details, are those of selectSymbol.
 func ScanSymbol(row Row, symbol *symbols.Symbol, details bool, dest ...any) error {
 	if !details {
 		return row.Scan(dest...)

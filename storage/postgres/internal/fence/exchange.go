@@ -144,10 +144,8 @@ func roundTrip(conn *pgconn.PgConn, types *pgtype.Map, requests []*request) (res
 		drop(conn)
 		return nil, lostError(err)
 	}
-	var (
-		result Result
-		fields []pgproto3.FieldDescription
-	)
+	var result Result
+	var fields []pgproto3.FieldDescription
 	for {
 		message, receiveErr := conn.ReceiveMessage(context.Background())
 		if receiveErr != nil {
@@ -156,7 +154,7 @@ func roundTrip(conn *pgconn.PgConn, types *pgtype.Map, requests []*request) (res
 		}
 		switch message := message.(type) {
 		case *pgproto3.RowDescription:
-			fields = append([]pgproto3.FieldDescription(nil), message.Fields...)
+			fields = slices.Clone(message.Fields)
 		case *pgproto3.DataRow:
 			values := make([][]byte, len(message.Values))
 			for i, value := range message.Values {
