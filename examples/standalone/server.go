@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -26,6 +28,28 @@ func listen(name, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
+func (p *program) newServer(handler http.Handler) *http.Server {
+	server := &http.Server{Handler: handler, ErrorLog: log.New(&serverLog{log: p.log}, "", 0)}
+	httpapi.ConfigureServer(server)
+	return server
+}
+
+// serverLog logs errors of connections at debug level, because clients cause them. Once a
+// minute it warns if none can be accepted, such as without file descriptors.
+type serverLog struct {
+	log    *slog.Logger
+	warned time.Time
+}
+
+func (l *serverLog) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.HasPrefix(line, []byte("http: Accept error")) && time.Since(l.warned) > time.Minute {
+		level, l.warned = slog.LevelWarn, time.Now()
+	}
+	l.log.Log(context.Background(), level, string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
 // serveBeside serves handler at addr, the value of the variable name, until the program
 // closes. If addr is empty it does nothing.
 func (p *program) serveBeside(name, addr string, handler http.Handler) error {
@@ -36,8 +60,7 @@ func (p *program) serveBeside(name, addr string, handler http.Handler) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
-	httpapi.ConfigureServer(server)
+	server := p.newServer(handler)
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(listener) })
 	p.closers = append(p.closers, running.Wait, func() { server.Close() })
@@ -48,8 +71,7 @@ func (p *program) serveBeside(name, addr string, handler http.Handler) error {
 // serve runs the server and the background work of the services until ctx ends. It
 // then waits up to SHUTDOWN_TIMEOUT for running downloads.
 func (p *program) serve(ctx context.Context, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
-	httpapi.ConfigureServer(server)
+	server := p.newServer(handler)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {

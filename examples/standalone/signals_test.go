@@ -3,10 +3,13 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,4 +86,29 @@ func TestSignals_EndStart(t *testing.T) {
 	<-ended
 	is.Equal(program.ProcessState.ExitCode(), 0)
 	is.True(strings.Contains(log.String(), "stopped by a signal while starting"))
+}
+
+// noDescriptors accepts nothing, like a process without free file descriptors, until the
+// third call.
+type noDescriptors struct {
+	net.Listener
+	calls int
+}
+
+func (l *noDescriptors) Accept() (net.Conn, error) {
+	if l.calls++; l.calls == 3 {
+		return nil, net.ErrClosed
+	}
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+}
+
+func TestServer_WarnsIfItAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var text strings.Builder
+	p := &program{log: slog.New(slog.NewTextHandler(&text, nil))}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	is.True(errors.Is(p.newServer(http.NotFoundHandler()).Serve(&noDescriptors{Listener: listener}), net.ErrClosed))
+	is.Equal(strings.Count(text.String(), "level=WARN"), 1)
+	is.True(strings.Contains(text.String(), "too many open files"))
 }
