@@ -120,11 +120,15 @@ func redirectTo(baseURL string) http.HandlerFunc {
 	}
 }
 
-// watchDisk warns before the disk is full, because no key can be revoked then.
+// watchDisk warns before the disk is full, because no key can be revoked then, and if the
+// database is not at its path any more.
 func (p *program) watchDisk(ctx context.Context) {
 	const little = 256 << 20
 	for {
-		if free, err := p.db.FreeSpace(); err == nil && free < little {
+		switch free, err := p.db.FreeSpace(); {
+		case err != nil && !errors.Is(err, errors.ErrUnsupported):
+			p.log.Error("cannot find the database at its path: what is written may be lost at exit", "error", err)
+		case err == nil && free < little:
 			p.log.Warn("little space on the disk of the database", "bytes", free)
 		}
 		select {

@@ -30,7 +30,8 @@ type Database struct {
 	PoolStats func() sql.DBStats // nil without a connection pool
 	Fence     func() string      // the state of the fence; nil without PostgreSQL
 
-	// FreeSpace returns how many bytes the disk of the database has; nil without SQLite.
+	// FreeSpace returns how many bytes the disk of the database has, or an error if the file
+	// of the database was removed or replaced; nil without SQLite.
 	FreeSpace func() (int64, error)
 
 	Close func()

@@ -27,6 +27,7 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened, _ := file.Stat()
 	file.Close()
 	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}}
 	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
@@ -48,8 +49,17 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 		Storage:   db,
 		Name:      name,
 		PoolStats: pool.Stats,
-		FreeSpace: func() (int64, error) { return freeSpace(filepath.Dir(path)) },
-		Close:     func() { pool.Close() },
+		FreeSpace: func() (int64, error) {
+			now, err := os.Stat(path)
+			if err == nil && !os.SameFile(now, opened) {
+				err = errors.New(path + " is another file now")
+			}
+			if err != nil {
+				return 0, err
+			}
+			return freeSpace(filepath.Dir(path))
+		},
+		Close: func() { pool.Close() },
 	}, nil
 }
 
