@@ -98,7 +98,7 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 		if (at >= 0 && list()[at + by]) show(list()[at + by]);
 	};
 	const [back, next] = [iconButton("back", "Previous symbol", { onclick: () => step(-1) }), iconButton("next", "Next symbol", { onclick: () => step(1) })];
-	const { dialog, close, titleNode } = openDialog({ title: "", closed: () => (closed(), `symbol-${symbol.id}`), closedFirst: true, tools: [back, next] }, content);
+	const { dialog, close, titleNode } = openDialog({ title: "", closed: () => (loading.abort(), closed(), `symbol-${symbol.id}`), closedFirst: true, tools: [back, next] }, content);
 	dialog.addEventListener("keydown", (event) => {
 		const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
 		if (by && !event.target.closest("input, pre, .menu")) step(by);
@@ -108,6 +108,7 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 		event.dataTransfer.dropEffect = "copy";
 	});
 	dialog.addEventListener("drop", (event) => dropped(symbol, [...event.dataTransfer.files]));
+	let loading = new AbortController();
 	show(symbol);
 	return { close, show, update, shown: () => symbol };
 
@@ -118,14 +119,17 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 		[back.ariaDisabled, next.ariaDisabled] = [at < 1, at < 0 || at === all.length - 1];
 	}
 
+	// show reads a symbol. It ends what is being read: a held arrow key asks for many.
 	async function show(to) {
+		loading.abort();
+		loading = new AbortController();
+		const { signal } = loading;
 		symbol = to;
 		update();
 		titleNode.textContent = to.name;
 		moved(to);
 		try {
-			const [{ data, type, tags, createdAt, updatedAt, updatedBy }, image] = await Promise.all([get(to), imageOf(to)]);
-			if (symbol !== to) return; // another one is shown meanwhile
+			const [{ data, type, tags, createdAt, updatedAt, updatedBy }, image] = await Promise.all([get(to, signal), imageOf(to, signal)]);
 			const facts = {
 				Type: type,
 				Dimensions: dimensions(data),
@@ -137,6 +141,7 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 			};
 			const url = image && await dataURL(image.blob);
 			const drawing = image?.blob.type.startsWith(svgType) && await image.blob.text();
+			if (signal.aborted) return; // another one is shown meanwhile
 			const copies = () => [
 				["Copy ID", () => copyText(String(to.id))],
 				["Copy data", () => copyText(data)],
@@ -151,7 +156,7 @@ export function openSymbol(symbol, { ground, list, actions, moved, closed, dropp
 				h("details", h("summary", "Data"), h("pre", { tabindex: "0" }, data.slice(0, 4000), data.length > 4000 && "…")),
 				h("footer", menuButton("More actions", "symbol-menu", copies), button("Download", { kind: "main", symbol: "down", onclick: () => saveSymbol(to).catch(fail) })));
 		} catch (error) {
-			if (symbol === to) fill(content, h("div.problem", errorContent(error)));
+			if (!signal.aborted) fill(content, h("div.problem", errorContent(error)));
 		}
 	}
 

@@ -132,7 +132,13 @@ export function symbolsScreen(root) {
 		return `#/symbols${path}${values.length ? `?${new URLSearchParams(values)}` : ""}`;
 	}
 
-	const remember = (symbol) => history.replaceState(null, "", fragment(symbol));
+	function remember(symbol) {
+		try {
+			history.replaceState(null, "", fragment(symbol));
+		} catch {
+			// browsers limit the changes of the URL: Safari to 100 in 10 seconds
+		}
+	}
 
 	async function load() {
 		if (!folders.value) fill(body, skeleton("grid"));

@@ -377,3 +377,40 @@ func TestLate_LoginDuringRemoval(t *testing.T) {
 	s.b.click("Remove")
 	s.b.wait(`!document.querySelector("dialog")`)
 }
+
+// idShown is the expression of the id in the dialog of a symbol.
+const idShown = `[...document.querySelectorAll("dialog dt")].find((one) => one.innerText === "ID")?.nextSibling.innerText ?? ""`
+
+// TestLate_StepsBetweenSymbols shows the next symbol while a picture is decoded, and the one
+// after the next before that has been read. The browser permits no more changes of the URL.
+func TestLate_StepsBetweenSymbols(t *testing.T) {
+	ended := make(chan struct{}, 9)
+	s := startSiteBehind(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/symbols/3") {
+			return false
+		}
+		<-r.Context().Done()
+		ended <- struct{}{}
+		return true
+	}, unprotected)
+	s.folder("Valves", "Gate valve", "Ball valve", "Check valve", "Needle valve")
+	b := openSymbols(s, "4 symbols")
+	eval[any](b, `(({ prototype }) => {
+		const read = prototype.readAsDataURL;
+		prototype.readAsDataURL = function (blob) {
+			prototype.readAsDataURL = read;
+			window.decode = () => read.call(this, blob);
+		};
+		history.replaceState = () => { throw new DOMException("too many calls", "SecurityError"); };
+	})(FileReader)`)
+	b.click("Gate valve")
+	b.wait(`window.decode`)
+	b.typeKeys(kb.ArrowRight)
+	equal(b, idShown, "2")
+	eval[any](b, `decode()`)
+	time.Sleep(500 * time.Millisecond)
+	equal(b, idShown, "2")
+	b.typeKeys(kb.ArrowRight + kb.ArrowRight)
+	equal(b, idShown, "4")
+	<-ended // nobody waits for it
+}
