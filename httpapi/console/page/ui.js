@@ -337,10 +337,7 @@ export async function inParts(banner, title, list, run) {
 		});
 		return part;
 	}, 1);
-	if (parts.length === 1 && !done.length && banner.firstChild) { // not canceled
-		fill(banner);
-		throw last;
-	}
+	if (parts.length === 1 && !done.length && endProblem(banner)) throw last; // not canceled
 	return done.flat();
 }
 
@@ -390,20 +387,29 @@ export const emptyState = (symbol, title, text, ...actions) => notice(symbol, [h
 export const errorState = (error, retry) =>
 	notice("warning", errorContent(error), retry && button("Retry", { symbol: "reload", onclick: retry }));
 
+// endProblem removes the problem that a banner shows, and reports whether there was one.
+// The progress of what is running stays.
+function endProblem(banner) {
+	const shown = banner.querySelector(":scope > .problem");
+	shown?.remove();
+	return Boolean(shown);
+}
+
 // showProblem shows a problem in a banner above the content.
 export function showProblem(banner, content, after = "title") {
 	const node = h("div.problem", { tabindex: "-1" }, content, button("Dismiss", { kind: "small", onclick() {
-		fill(banner);
+		node.remove();
 		focusFirst(after);
 	} }));
-	fill(banner, node);
+	endProblem(banner);
+	banner.prepend(node);
 	node.focus();
 }
 
 // showLoadProblem shows that a list could not be loaded again. What is shown stays.
 export function showLoadProblem(banner, error, retry) {
 	showProblem(banner, [errorContent(error), button("Retry", { kind: "small", symbol: "reload", onclick() {
-		fill(banner);
+		endProblem(banner);
 		retry();
 	} })]);
 	banner.firstChild.classList.add("load");
@@ -419,7 +425,7 @@ export function showProgress(banner, name) {
 	const bar = h("progress", { "aria-label": name });
 	const text = h("p", `${name}…`);
 	const panel = h("div.panel", text, bar, button("Cancel", { kind: "small", onclick: () => stop.abort() }));
-	fill(banner);
+	endProblem(banner);
 	([...document.querySelectorAll("dialog[open]")].pop() ?? banner).append(panel);
 	return { panel, bar, text, signal: stop.signal };
 }

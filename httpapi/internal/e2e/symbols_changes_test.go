@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -284,4 +285,20 @@ func TestSymbols_CopiesKeepTagsAndMetadata(t *testing.T) {
 	s.is.NoErr(err)
 	s.is.Equal(symbol.Tags, tags)
 	s.is.Equal(symbol.Meta, meta)
+}
+
+// TestSymbols_UploadsAtOnce adds a file while another one is being added, which can still be
+// canceled.
+func TestSymbols_UploadsAtOnce(t *testing.T) {
+	_, b, _ := openUploadSite(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	for _, name := range []string{"Gate.png", "Ball.png", "Check.png"} {
+		b.chooseFiles(`document.querySelector("input[type=file][multiple]")`, b.writeFile(name, pngImage(1, 1)))
+		b.waitText(name)
+	}
+	b.waitText("2 symbols")
+	b.click("Cancel")
+	b.wait(`!document.querySelector(".panel")`)
 }
