@@ -37,11 +37,9 @@ export function symbolsScreen(root) {
 	});
 	const query = searchField("Search all folders", "Search all folders", () => {
 		clearTimeout(typing);
-		typing = setTimeout(() => {
-			const text = query.value.trim();
-			history.replaceState(null, "", text ? `#/symbols/search/${encodeURIComponent(text)}` : "#/symbols");
-			open(text ? ["search", encodeURIComponent(text)] : []);
-		}, pause);
+		const text = encodeURIComponent(query.value.trim());
+		history.replaceState(null, "", text ? `#/symbols/search/${text}` : "#/symbols"); // at once, for a list that is read again meanwhile
+		typing = setTimeout(() => open(text ? ["search", text] : []), pause);
 	});
 	const moreButton = button("Show more", { onclick: () => more.value() });
 	const images = fileChooser("image/*,.svg", true, (files) => actions.add(files));
@@ -51,7 +49,7 @@ export function symbolsScreen(root) {
 	const selectAll = () => chosen.set(found.value.map(({ id }) => id));
 	const showChanges = button("Show changes", { kind: "small", onclick: () => load() });
 	const tools = h("div.actions", { hidden: true }, showChanges, filterField,
-		iconButton("reload", "Reload", { id: "reload", onclick: () => load().then(() => focusFirst("reload")) }),
+		iconButton("reload", "Reload", { id: "reload", onclick: () => load().then(() => document.activeElement === document.body && focusFirst("reload")) }),
 		menuButton("Folder actions", "folder-menu", () => [
 			["Rename folder…", actions.renameFolder],
 			["Import a zip or library…", () => archive.click()],

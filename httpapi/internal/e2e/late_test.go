@@ -414,3 +414,19 @@ func TestLate_StepsBetweenSymbols(t *testing.T) {
 	equal(b, idShown, "4")
 	<-ended // nobody waits for it
 }
+
+// TestLate_SearchWhileReading types in the search when the folders are read again.
+func TestLate_SearchWhileReading(t *testing.T) {
+	s := startLateSite(t, readsOf("/symbol/folders"), unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s.site, "Gate valve")
+	s.armed.Store(true)
+	b.click("Reload")
+	<-s.reached
+	b.fill("Search all folders", "g")
+	eval[any](b, `(window.typing = setInterval(() => document.activeElement.dispatchEvent(new InputEvent("input")), 50), null)`)
+	s.send()
+	equal(b, `document.activeElement.value`, "g")
+	eval[any](b, `clearInterval(typing)`)
+	b.waitText("1 symbol")
+}
