@@ -65,8 +65,8 @@ let forImages = images();
 export const imageURL = (id, version) => forImages.imageUrl(id, { version });
 
 // follow calls a listener with the changes of the library, of this page too, until the
-// signal is aborted.
-export const followChanges = (listener, signal) => forImages.changes(listener, { signal });
+// signal is aborted, or the key is rejected, which calls onerror.
+export const followChanges = (listener, signal, onerror) => forImages.changes(listener, { signal, onerror });
 
 // writes are the numbers of requests that change something.
 export const writes = { started: 0, finished: 0 };

@@ -111,11 +111,11 @@ export function createLibrary(api, delay = 400, gone = () => {}) {
 	// stored returns a record as it is stored, without the data of a symbol, and its ETag.
 	async function stored(record) {
 		const isSymbol = "folderId" in record;
-		const response = await send(isSymbol ? "HEAD" : "GET", pathOf(record)).catch((error) => {
-			if (error.status === 404) error.message = `no such ${isSymbol ? "symbol" : "folder"}`; // HEAD has no body
-			throw error;
-		});
+		let failed;
+		const response = await send(isSymbol ? "HEAD" : "GET", pathOf(record)).catch((error) => (failed = error));
+		if (failed && !isSymbol) throw failed;
 		const now = isSymbol ? await call("GET", `${pathOf(record)}?fields=${fields},tags`) : await response.json();
+		if (failed) throw failed; // GET has a message, which HEAD has not
 		return { ...now, etag: response.headers.get("ETag") };
 	}
 

@@ -160,7 +160,7 @@ export function symbolsScreen(root) {
 	function listen() {
 		stream.abort();
 		stream = new AbortController();
-		followChanges(library.notice, stream.signal).catch(() => {});
+		followChanges(library.notice, stream.signal, () => (outdated.value = true)).catch(() => {});
 	}
 
 	function openFragment(reload) {

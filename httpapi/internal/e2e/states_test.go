@@ -238,3 +238,17 @@ func TestStates_EveryScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestStates_KeyIsRevoked revokes the key while symbols are shown.
+func TestStates_KeyIsRevoked(t *testing.T) {
+	s := startSite(t)
+	s.folder("Valves", "Gate valve")
+	b := openWithClientKey(s, "symbols")
+	b.waitText("Gate valve")
+	s.updateKey(inactive)
+	b.waitText("changed by others") // the stream of changes has ended
+	b.rename("Actions for Gate valve", "Rename…", "Ball valve")
+	b.waitText("This API key is inactive.")
+	b.click("Cancel", "Show changes")
+	b.waitText("Client key required")
+}
