@@ -36,6 +36,7 @@ const maxCache = 16e6; // bytes
 const entryOverhead = 1000; // bytes, for URL and header
 const maxRequests = 10; // of one call
 const renewBefore = 30_000; // milliseconds before a token expires
+const minute = 60_000; // milliseconds
 const maxSilence = 45_000; // milliseconds; the server sends a comment at least every 15 seconds
 const maxBackoff = 60_000; // milliseconds between two streams
 
@@ -231,6 +232,7 @@ function kept(ask) {
 		if (!value || typeof value !== "string") throw new TypeError("getToken returned no token");
 		token = value;
 		expiry = given.expiresAt ? new Date(given.expiresAt).getTime() : Infinity;
+		if (expiry < Date.now() - minute) expiry = Date.now() + minute; // the clock is wrong, rather than the new token
 		return token;
 	}
 

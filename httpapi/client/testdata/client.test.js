@@ -56,7 +56,7 @@ test("a token is kept, and shared by concurrent requests", async (t) => {
 
 test("a token is replaced 30 seconds before it expires", async (t) => {
 	const { baseUrl } = await serve(t, () => {});
-	for (const [seconds, count] of [[29, 2], [31, 1], [-1, 2]]) {
+	for (const [seconds, count] of [[29, 2], [31, 1], [-1, 2], [-86400, 1]]) {
 		const { calls, getToken } = counted(() => later(seconds));
 		const client = createClient({ baseUrl, getToken });
 		await client.listFolders();
