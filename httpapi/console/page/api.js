@@ -31,7 +31,7 @@ export const access = {
 	get: (kind) => keys[kind],
 	isStored: (kind) => stored(kind) !== "",
 	changed() {}, // called with whether the screens shall load again
-	ask() {}, // opens the dialog for the keys
+	ask() {}, // opens the dialog for the keys, with a form for a rejected one
 
 	// set replaces a key; an empty one removes it.
 	set(kind, key, store, load) {
@@ -90,6 +90,7 @@ export async function send(method, path, { key, body, headers, signal, progress,
 	} catch (error) {
 		if (!(error instanceof CanvasbackError)) throw error;
 		explain(error);
+		if (error.status === 401 && !error.login) error.rejected = [key].flat().find((kind) => keys[kind]);
 		error.outdated = access.kinds.some((kind) => keys[kind] && sent[kind] !== keys[kind]);
 		if (!error.missing && !(optional && error.status === 404)) {
 			failures.unshift({ at: new Date().toISOString(), method, path: path.replace(/\?.*/, ""), error });

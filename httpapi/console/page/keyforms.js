@@ -47,18 +47,19 @@ export function loadFailed(body, kind, error, retry) {
 	const disabled = error.status === 403 && kind === "admin";
 	if (disabled || error.login || !isRejected(error)) return fill(body, errorState(error, !disabled && retry));
 	if (access.get(kind) && error.status === 401) access.set(kind, ""); // a 403 may be for this screen only
+	error.rejected = undefined; // the form is here
 	fill(body, h("div.login", h("div.emblem", icon("key")), h("h2", `${access.describe(kind)[0]} required`), enterKey(kind, !error.missing && errorContent(error))));
 	body.querySelector("input").focus();
 }
 
-// openAccess opens a dialog to enter and forget keys.
-export function openAccess() {
+// openAccess opens a dialog to enter and forget keys, and to replace a rejected one.
+export function openAccess(rejected) {
 	const { close } = openDialog({ title: "Access" }, h("div.stack",
 		h("p.hint", "Keys are kept in memory or, if you choose so, in this tab. They are sent to the API only, in headers."),
 		h("p.hint", "What this page reads with a client key counts as uses of it. Pictures and news of changes need a page token instead, which the page makes with the key once an hour; they count as uses of its key too. To keep the numbers of a customer’s key exact, create a key for the console. Reads with the admin key count nowhere."),
 		access.kinds.map((kind) => {
 			const [title] = access.describe(kind);
-			return h("section.panel", !access.get(kind) ? enterKey(kind, "", () => close()) : [
+			return h("section.panel", kind === rejected || !access.get(kind) ? enterKey(kind, "", () => close()) : [
 				h("strong", title),
 				h("p.hint", access.isStored(kind) ? "In use, kept in this tab." : "In use until this page is reloaded or closed."),
 				button(`Forget the ${title.toLowerCase()}`, { onclick() {

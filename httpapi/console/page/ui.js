@@ -353,7 +353,7 @@ export function saveBlob(blob, name) {
 const titles = { 401: "Key rejected", 403: "Not permitted", 404: "Not found", 412: "Changed by someone else", 413: "Too large", 429: "Too many requests" };
 
 // errorContent shows an error: a heading, the message and the request id.
-export function errorContent({ status, requestId, retryAfter, message, login, missing }) {
+export function errorContent({ status, requestId, retryAfter, message, login, missing, rejected }) {
 	if (missing) {
 		const [name, hint] = access.describe(missing);
 		return [h("strong", `${name} missing`), h("p", hint), button(`Enter the ${name.toLowerCase()}`, { kind: "small", onclick: () => access.ask() })];
@@ -361,7 +361,8 @@ export function errorContent({ status, requestId, retryAfter, message, login, mi
 	let title = login ? "Login required" : titles[status] ?? (status >= 500 ? "Server error" : "Request rejected");
 	if (!status) title = status === undefined ? "Page error" : navigator.onLine ? "Server unreachable" : "You are offline";
 	const text = message.replace(/^[a-z]+ /, (word) => word[0].toUpperCase() + word.slice(1)) + (/[./]$/.test(message) ? "" : ".");
-	return [h("strong", title), h("p", text, retryAfter ? countdown(retryAfter) : ""), requestId && h("p.hint", "Request ", h("code", requestId))];
+	const other = rejected && button(`Enter another ${access.describe(rejected)[0].toLowerCase()}`, { kind: "small", onclick: () => access.ask(rejected) });
+	return [h("strong", title), h("p", text, retryAfter ? countdown(retryAfter) : ""), other, requestId && h("p.hint", "Request ", h("code", requestId))];
 }
 
 // countdown tells when to retry.

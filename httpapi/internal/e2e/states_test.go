@@ -252,3 +252,19 @@ func TestStates_KeyIsRevoked(t *testing.T) {
 	b.click("Cancel", "Show changes")
 	b.waitText("Client key required")
 }
+
+// TestStates_KeyIsRejectedInDialog replaces the admin key while a form is filled in.
+func TestStates_KeyIsRejectedInDialog(t *testing.T) {
+	s := startSite(t)
+	b := openKeys(s)
+	b.click("Create key")
+	b.fill("Name", "New one")
+	s.failure.Store(&failure{part: "/admin/", status: 401, body: problem("x-admin-key is not a valid key", "unauthorized", "r")})
+	b.click("Create key", "Enter another admin key")
+	s.failure.Store(nil)
+	b.enterInDialog("Admin key", apitest.AdminKey)
+	b.wait(`document.querySelectorAll("dialog").length === 1`)
+	equal(b, `e2e.field("Name").value`, "New one")
+	b.click("Create key")
+	b.waitText("Key created")
+}
