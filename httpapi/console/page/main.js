@@ -36,7 +36,8 @@ function largeScreen(root) {
 		} catch (error) {
 			loaded = undefined;
 			query = `?${Date.now()}`;
-			fill(root, heading("Symbols", ""), errorState(error, () => (wait(), open(...state))));
+			const upgraded = error instanceof SyntaxError; // the server, since this page was loaded
+			fill(root, heading("Symbols", ""), errorState(error, () => (upgraded ? location.reload() : (wait(), open(...state)))));
 		}
 	};
 	wait();

@@ -302,3 +302,24 @@ func TestSymbols_UploadsAtOnce(t *testing.T) {
 	b.click("Cancel")
 	b.wait(`!document.querySelector(".panel")`)
 }
+
+// TestSymbols_ServerIsUpgraded loads the code of the screen from a newer server than the page.
+func TestSymbols_ServerIsUpgraded(t *testing.T) {
+	pages := new(atomic.Int64)
+	s := startSiteBehind(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/" {
+			pages.Add(1)
+		}
+		if r.URL.Path != "/symbols.js" || pages.Load() > 1 {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(w, `import { added } from "./main.js";`)
+		return true
+	}, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openTab(t, s.url+"#/symbols")
+	b.waitText("Page error")
+	b.click("Retry")
+	b.waitText("Gate valve")
+}
