@@ -97,27 +97,37 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 			})
 		})
 	}
-	t.Run("delete again", func(t *testing.T) {
-		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-			store.unshared = true
-			unblock := make(chan struct{})
-			store.deleted.set(func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
-				list, err := next()
-				if err == nil {
-					<-unblock
-				}
-				return list, err
-			})
-			issued := issueCached(t, s)
-			deleted := make(chan error, 1)
-			go func() { deleted <- s.Delete(t.Context(), 1) }()
-			synctest.Wait()
+	for name, again := range map[string]func(t *testing.T, is *is.I, s *keys.Service, raw keys.RawKey){
+		"delete again": func(t *testing.T, is *is.I, s *keys.Service, _ keys.RawKey) {
 			is.Equal(s.Delete(t.Context(), 1), keys.ErrNotFound)
-			is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
-			close(unblock)
-			is.NoErr(<-deleted)
+		},
+		"revoke after a deletion that has not returned": func(t *testing.T, is *is.I, s *keys.Service, raw keys.RawKey) {
+			_, err := s.RevokeRaw(t.Context(), []string{string(raw)}, nil)
+			is.NoErr(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+				store.unshared = true
+				unblock := make(chan struct{})
+				store.deleted.set(func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
+					list, err := next()
+					if err == nil {
+						<-unblock
+					}
+					return list, err
+				})
+				issued := issueCached(t, s)
+				deleted := make(chan error, 1)
+				go func() { deleted <- s.Delete(t.Context(), 1) }()
+				synctest.Wait()
+				again(t, is, s, issued.Raw)
+				is.Equal(verify(t, s, issued.Raw), keys.ErrUnknown)
+				close(unblock)
+				is.NoErr(<-deleted)
+			})
 		})
-	})
+	}
 	t.Run("delete after a rotation that has not returned", func(t *testing.T) {
 		testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 			store.unshared = true

@@ -99,8 +99,7 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 	given := make(map[Digest]bool)
 	revoking := false
 	for _, raw := range raws {
-		now := time.Now()
-		e, err := s.findRaw(ctx, raw, s.leases.use(now), now)
+		e, err := s.findRaw(ctx, raw, false, time.Now()) // the cache may have another key, which had the raw key before
 		switch {
 		case err == ErrMalformed:
 		case err == nil:

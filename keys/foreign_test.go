@@ -202,6 +202,31 @@ func TestRevokeRaw_WaitsForAnotherDeletion(t *testing.T) {
 	})
 }
 
+// TestRevokeRaw_OfAnotherKey revokes a raw key that is cached as that of a deleted key, and
+// has been imported again.
+func TestRevokeRaw_OfAnotherKey(t *testing.T) {
+	testRunning(t, keys.Options{ForeignKeys: true}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := "another-system-0001"
+		load := func(s *keys.Service) {
+			_, err := s.Import(t.Context(), []keys.ImportedKey{{Digest: sha256.Sum256([]byte(raw))}})
+			is.NoErr(err)
+		}
+		load(s)
+		settle()
+		is.NoErr(verify(t, s, keys.RawKey(raw)))
+		other := newService(t, store, &keys.Options{ForeignKeys: true})
+		deleted := make(chan error)
+		go func() { deleted <- other.Delete(t.Context(), 1) }()
+		synctest.Wait()
+		load(other)
+		revoked, err := s.RevokeRaw(t.Context(), []string{raw}, nil)
+		is.NoErr(err)
+		is.Equal(revoked, 1)
+		is.Equal(verify(t, s, keys.RawKey(raw)), keys.ErrInactive)
+		is.NoErr(<-deleted)
+	})
+}
+
 // TestUpdateMany_WaitsOnce revokes many keys on a shared store.
 func TestUpdateMany_WaitsOnce(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {

@@ -302,7 +302,16 @@ func (s *Service) DeleteMany(ctx context.Context, ids []int64) error {
 
 func (s *Service) remove(ctx context.Context, ids []int64, conditions []Condition) error {
 	s.countUses(ctx, ids)
-	list, err := s.store.Delete(ctx, ids, checkKeys(ids, conditions))
+	check := checkKeys(ids, conditions)
+	evict := func(list []Key) {
+		for _, key := range list {
+			s.cache.evict(key.Digest, key.PreviousDigest)
+		}
+	}
+	list, err := s.store.Delete(ctx, ids, func(list []Key) error {
+		evict(list) // before another call misses them, and returns
+		return check(list)
+	})
 	rejected, ok := errors.AsType[*rejection](err)
 	switch {
 	case ok && !errors.Is(rejected.error, ErrNotFound):
@@ -312,8 +321,8 @@ func (s *Service) remove(ctx context.Context, ids []int64, conditions []Conditio
 	case err != nil:
 		return storeError("delete keys", err)
 	}
+	evict(list)
 	for _, key := range list {
-		s.cache.evict(key.Digest, key.PreviousDigest)
 		s.uses.remove(key)
 	}
 	s.waitLeaseExpiry()
