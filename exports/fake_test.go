@@ -316,8 +316,8 @@ func (o *fakeOrigin) get(url string) (fakeFile, error) {
 func (o *fakeOrigin) Serves(*url.URL) bool   { return true }
 func (o *fakeOrigin) Check(u *url.URL) error { return nil }
 
-// answer returns a file after the delay.
-func (o *fakeOrigin) answer(ctx context.Context, u *url.URL) (fakeFile, error) {
+// respond returns a file after the delay.
+func (o *fakeOrigin) respond(ctx context.Context, u *url.URL) (fakeFile, error) {
 	if o.delay > 0 {
 		select {
 		case <-time.After(o.delay):
@@ -331,7 +331,7 @@ func (o *fakeOrigin) answer(ctx context.Context, u *url.URL) (fakeFile, error) {
 }
 
 func (o *fakeOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
-	f, err := o.answer(ctx, u)
+	f, err := o.respond(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +345,7 @@ func describe(f fakeFile) *exports.File {
 }
 
 func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error) {
-	f, err := o.answer(ctx, u)
+	f, err := o.respond(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -353,7 +353,7 @@ func (o *fakeOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, error
 }
 
 func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Part) (io.ReadCloser, error) {
-	f, err := o.answer(ctx, u)
+	f, err := o.respond(ctx, u)
 	switch {
 	case err != nil:
 		return nil, err
