@@ -52,10 +52,10 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 		conn:      http1Conn(r),
 		timeout:   idleTimeout,
 		chunkSize: ChunkSize,
-		http2:     r.ProtoMajor > 1,
+		http2:     r.ProtoMajor > 1 || isUpgraded(r),
 		noFlush:   !canFlush(Innermost(w)),
 	}
-	if r.ProtoMajor == 1 && w.Header().Get("Content-Length") == "" {
+	if !out.http2 && w.Header().Get("Content-Length") == "" {
 		out.chunkSize += serverBuffer - 16 // net/http puts these behind the chunk header in its buffer
 	}
 	if out.conn != nil {
@@ -223,15 +223,15 @@ func (w *Writer) endDeadline() {
 // Behind a ResponseWriter with neither Unwrap nor Hijack, Abort has no effect over
 // HTTP/2 or without [ConnContext].
 func Abort(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 {
-		if conn := hijack(w); conn != nil {
+	if hijacker, ok := Innermost(w).(http.Hijacker); ok && r.ProtoMajor == 1 { // gin's would fail once the body has begun
+		if conn, _, err := hijacker.Hijack(); err == nil {
 			resetConn(conn)
 			return
 		}
-		if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
-			resetConn(conn) // it still serves this request
-			return
-		}
+	}
+	if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
+		resetConn(conn) // it still serves this request
+		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 }
@@ -246,23 +246,6 @@ func Interrupt(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
-}
-
-// hijack takes over the connection of w, or returns nil. It tries the innermost
-// ResponseWriter first, that of the server. An [http.ResponseController] tries the
-// outermost, and gin's returns an error once the body has begun.
-func hijack(w http.ResponseWriter) net.Conn {
-	if outer, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		if conn := hijack(outer.Unwrap()); conn != nil {
-			return conn
-		}
-	}
-	if hijacker, ok := w.(http.Hijacker); ok {
-		if conn, _, err := hijacker.Hijack(); err == nil {
-			return conn
-		}
-	}
-	return nil
 }
 
 // resetConn closes a connection with RST, which no peer takes for the end of a
@@ -305,12 +288,16 @@ type connKey struct{}
 // http1Conn returns the connection that serves r and nothing else, or nil. It is
 // nil for HTTP/2, whose connections are shared, and without [ConnContext].
 func http1Conn(r *http.Request) net.Conn {
-	if r.ProtoMajor != 1 {
+	if r.ProtoMajor != 1 || isUpgraded(r) {
 		return nil
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	return conn
 }
+
+// isUpgraded reports whether r may have upgraded its connection to HTTP/2 (RFC 7540, section
+// 3.2), as with package h2c. Its version is still 1.1.
+func isUpgraded(r *http.Request) bool { return r.Header["Http2-Settings"] != nil }
 
 func netConn(conn net.Conn) net.Conn {
 	if outer, ok := conn.(interface{ NetConn() net.Conn }); ok {
