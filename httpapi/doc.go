@@ -28,6 +28,9 @@
 //   - http.TimeoutHandler, and echo's timeout middleware, which uses it, hold a
 //     response in memory until it is complete. Mount the API outside of them. A
 //     warning is logged once.
+//   - Middleware that compresses, such as echo's, chi's and gin-contrib/gzip, also
+//     compresses downloads and their ranges, and removes the Content-Length. Mount the API
+//     outside of it: it compresses lists by itself.
 //   - Behind other servers than net/http, such as fasthttp with Fiber's adaptor, a
 //     truncated download may look complete.
 //   - Caddy 2.6, and HAProxy 2.6 and Varnish 7.1 over HTTP/2, complete a truncated
@@ -162,8 +165,9 @@
 //
 // A truncated download can look complete in two cases without [ConnContext]: to an
 // HTTP/1.0 client that times out, and to an HTTP/1 client behind middleware whose
-// ResponseWriter has neither Unwrap nor Hijack. Over HTTP/2 such middleware must
-// not recover http.ErrAbortHandler.
+// ResponseWriter has no Unwrap, and no Hijack that works once the body has begun: that of
+// gin-contrib/gzip has neither. Over HTTP/2, middleware without Unwrap must not recover
+// http.ErrAbortHandler, as gin.Recovery does.
 //
 // Behind middleware whose ResponseWriter has no Unwrap, over HTTP/2 or without
 // [ConnContext], the WriteTimeout of the server ends downloads and streams of changes
