@@ -395,6 +395,36 @@ func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 	})
 }
 
+func TestIdleTimeout_ShortResponseOverHTTP2(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t)
+		conn := servePipe(t, httpapi.Handler(&h.options)).dial()
+		defer conn.Close()
+		var header bytes.Buffer
+		encoder := hpack.NewEncoder(&header)
+		for _, field := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/nope"}} {
+			encoder.WriteField(field)
+		}
+		framer, start := http2.NewFramer(conn, conn), time.Now()
+		go func() { // a pipe has no buffer
+			io.WriteString(conn, http2.ClientPreface)
+			framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true, EndStream: true})
+		}()
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := frame.(*http2.RSTStreamFrame); ok {
+				break
+			}
+		}
+		is.New(t).Equal(time.Since(start), time.Minute)
+	})
+}
+
 // TestBody_WaitsForMemoryOverHTTP2 has a body that waits for memory for longer than its
 // client may take to send a part of it.
 func TestBody_WaitsForMemoryOverHTTP2(t *testing.T) {
