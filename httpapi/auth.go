@@ -160,6 +160,8 @@ func (a *API) requireClientKey(next http.Handler, scopes ...string) http.Handler
 		c := a.newCall(w, r, nil)
 		returned := false
 		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			c.aborted = c.aborted || !returned
 			c.route = cmp.Or(c.route, r.Pattern)
 			c.observe()

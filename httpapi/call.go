@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -47,6 +48,7 @@ type call struct {
 
 	link     *exports.FoundLink // of a link's route
 	observes bool               // calls Observe for the API behind it too
+	mu       sync.Mutex         // of what the API behind it reports, which may outlast it behind http.TimeoutHandler
 
 	body   requestBody
 	memory budget.Reservation[client]

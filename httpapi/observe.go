@@ -118,6 +118,8 @@ func (c *call) observe() {
 		return
 	}
 	if outer := c.outer; outer != nil && outer.observes {
+		outer.mu.Lock()
+		defer outer.mu.Unlock()
 		outer.route, outer.code, outer.actor, outer.touched = c.route, c.code, c.actor, c.touched
 		outer.failure, outer.aborted = c.failure, c.aborted
 		if c.keyID != 0 {

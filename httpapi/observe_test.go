@@ -147,6 +147,23 @@ func TestObserve_AbortedBehindMiddleware(t *testing.T) {
 	}
 }
 
+// TestObserve_HandlerOutlastsMiddleware needs the race detector.
+func TestObserve_HandlerOutlastsMiddleware(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	seen := make(chan httpapi.Observation, 1)
+	h := newHarness(t, func(o *httpapi.Options) {
+		o.Observe = func(_ context.Context, o httpapi.Observation) { seen <- o }
+	})
+	api := must(httpapi.New(&h.options))(t)
+	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	h.listen(api.RequireClientKey(http.TimeoutHandler(api.RequireScope("own")(slow), time.Millisecond, "")))
+	for range 20 {
+		h.client("GET", "/", "").want(503)
+		is.Equal((<-seen).Status, 503)
+	}
+}
+
 func TestObserve_PanicPropagates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(options *httpapi.Options) {
