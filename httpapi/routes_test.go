@@ -198,6 +198,10 @@ var mounts = []struct {
 		r.Mount("/chi", httpapi.Handler(&o))
 		return r
 	}},
+	{"with a Prefix that URLs escape", "/gr%C3%B6%C3%9Fe", func(o httpapi.Options) http.Handler {
+		o.Prefix = "/größe"
+		return httpapi.Handler(&o)
+	}},
 	{"in chi behind StripPrefix, nested", "/v1/chi", func(o httpapi.Options) http.Handler {
 		r := chi.NewRouter()
 		r.Route("/v1", func(r chi.Router) { r.Mount("/chi", http.StripPrefix("/v1/chi", httpapi.Handler(&o))) })

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -98,7 +99,7 @@ func (c *call) cutPrefix() bool {
 		return true
 	}
 	p, ok := strings.CutPrefix(c.r.URL.Path, prefix)
-	raw, rawOK := strings.CutPrefix(c.r.URL.RawPath, prefix)
+	raw, rawOK := strings.CutPrefix(c.r.URL.RawPath, (&url.URL{Path: prefix}).EscapedPath())
 	if !ok || !rawOK && c.r.URL.RawPath != "" {
 		return false
 	}
