@@ -1,6 +1,6 @@
 import { access, apiURL, base, call } from "./api.js";
 import { byId, fill, h, icon, newId } from "./dom.js";
-import { curl, exact } from "./text.js";
+import { curl, exact, localDay } from "./text.js";
 import { announce, button, codeBlock, copyButton, errorContent, errorState, field, form, formDialog, nameField, openDialog, options, saveBlob } from "./ui.js";
 
 // enterKey is a form for a key. Browsers do not fill saved passwords into a
@@ -153,13 +153,6 @@ export function expiryField(current) {
 		const at = value();
 		hint.textContent = at ? `Valid until ${exact(at)}, local time.` : at === null ? "Valid until deactivated, rotated or deleted." : "Valid until the end of that day.";
 	}
-}
-
-// localDay returns the local date of a time in the format of a date input.
-function localDay(time) {
-	const at = new Date(time);
-	at.setMinutes(at.getMinutes() - at.getTimezoneOffset());
-	return at.toISOString().split("T")[0].replace("+0", ""); // the year 10000 is +010000
 }
 
 const known = {

@@ -7,6 +7,12 @@ export const date = (time) => new Date(time).toLocaleString("en-GB", day);
 export const utcDate = (time) => new Date(time).toLocaleString("en-GB", { ...day, timeZone: "UTC" });
 export const exact = (time) => new Date(time).toLocaleString("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
 
+// localDay returns the local date of a time in milliseconds in the format of a date input.
+export function localDay(time) {
+	const at = new Date(time - new Date(time).getTimezoneOffset() * 60e3); // setMinutes would apply the offset of another day
+	return at.toISOString().split("T")[0].replace("+0", ""); // the year 10000 is +010000
+}
+
 // ago formats the distance of a time from now in the largest unit that fits.
 export function ago(time) {
 	let value = (new Date(time) - Date.now()) / 1000;

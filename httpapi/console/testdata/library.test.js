@@ -5,6 +5,7 @@ import { editor } from "../page/conflicts.js";
 import { createLibrary } from "../page/library.js";
 import { picturesIn } from "../page/pictures.js";
 import { state, watch } from "../page/state.js";
+import { localDay } from "../page/text.js";
 import { zipOf } from "../page/zip.js";
 
 // fakeAPI is an API with folders and symbols in memory, in pages of two.
@@ -299,4 +300,20 @@ test("a change of folders is noticed while none is open, and after a failure", a
 	library.notice({ folders: true, folderIds: [] });
 	await later();
 	assert.equal(library.outdated.value, true);
+});
+
+test("the last day of a key is right on the days around a change of the clocks", () => {
+	const zone = process.env.TZ;
+	try {
+		for (process.env.TZ of ["Australia/Sydney", "Pacific/Auckland", "America/Santiago", "America/New_York", "Europe/Berlin", "UTC"])
+			for (let day = 0; day < 400; day++) {
+				const end = new Date(2026, 0, 2 + day); // of the day before
+				const last = new Date(2026, 0, 1 + day, 12);
+				const want = [last.getFullYear(), last.getMonth() + 1, last.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
+				assert.equal(localDay(end - 1), want, process.env.TZ);
+			}
+	} finally {
+		if (zone === undefined) delete process.env.TZ;
+		else process.env.TZ = zone;
+	}
 });
