@@ -23,7 +23,8 @@ type Options struct {
 	SearchIndex int64
 
 	// TrashLifetime is how long deleted folders and symbols can be restored; zero means
-	// 30 days. If it is negative, they are deleted at once.
+	// 30 days. If it is negative, they are deleted at once. What is older is removed from
+	// the store with the next deletion of the tenant.
 	TrashLifetime time.Duration
 
 	// TrashSize is the number of bytes of data, meta and tags in the trash, and of
