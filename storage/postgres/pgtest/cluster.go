@@ -35,10 +35,10 @@ jit = off
 
 // watchdogScript stops a server and removes its files at the end of its input,
 // that is, when the test process closes the pipe or ends. It resumes the server
-// first, because a frozen one does not stop. Interrupts from the terminal are for the
+// first, because a frozen one does not stop. Signals to the process group are for the
 // test process.
 const watchdogScript = `
-trap '' HUP INT QUIT
+trap '' HUP INT QUIT TERM
 cat >/dev/null
 if [ -e data/postmaster.pid ]; then
 	kill -CONT "$(head -n 1 data/postmaster.pid)"
