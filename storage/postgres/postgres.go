@@ -26,7 +26,8 @@
 // server the process is connected to, even if the previous primary still runs. To
 // ensure this, all calls that write and those that check keys are fenced if the server
 // has synchronous_standby_names: they return only after a commit has reached the
-// standby. A primary that its standby has replaced cannot make such a commit.
+// standby. A primary that its standby has replaced cannot make such a commit, but just after
+// a start it can before PostgreSQL 14.18, 15.13, 16.9 and 17.5.
 //
 //   - While the primary or the standby is lost, fenced calls return an error, and
 //     checks respond 503. [ValidateConnect] then accepts no server; an application
