@@ -54,6 +54,18 @@ func TestStorage_ExplainsSequenceBehindIDs(t *testing.T) {
 		must(db.Keys().Delete(t.Context(), []int64{next.ID}, func([]keys.Key) error { return nil }))(t)
 	}
 
+	// So do its name at a symbol, and at an entry of the trash, even if its usage was never stored.
+	for _, by := range []int64{key.ID + 10, key.ID + 20} {
+		list := must(store.InsertSymbols(t.Context(), folder.ID, []symbols.Symbol{{UpdatedBy: by}}))(t)
+		if by > key.ID+10 {
+			is.NoErr(store.DeleteSymbols(t.Context(), []int64{list[0].ID}, symbols.Deletion{Match: symbols.Any, Stamp: symbols.Stamp{At: at, By: by}}))
+		}
+		execute(t, pool, string(documented[1]))
+		next := must(db.Keys().Insert(t.Context(), keys.Key{Digest: keys.Digest{2}, CreatedAt: at, UpdatedAt: at}))(t)
+		is.Equal(next.ID, by+1)
+		must(db.Keys().Delete(t.Context(), []int64{next.ID}, func([]keys.Key) error { return nil }))(t)
+	}
+
 	// What is in the trash can be restored: new records do not get its ids.
 	symbol := func() int64 {
 		return must(store.InsertSymbols(t.Context(), folder.ID, make([]symbols.Symbol, 1)))(t)[0].ID
