@@ -194,7 +194,7 @@ export function createActions(library, chosen, banner) {
 
 	async function createFolder() {
 		const created = await formDialog({ title: "New folder", submit: "Create folder", run: library.createFolder }, nameField("", "Unique among folders."));
-		if (created) location.hash = `#/symbols/${created.id}`;
+		if (created && banner.isConnected) location.hash = `#/symbols/${created.id}`;
 	}
 
 	function renameFolder() {

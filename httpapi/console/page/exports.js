@@ -126,10 +126,11 @@ function registration(put, registered) {
 	};
 
 	async function run() {
+		const values = inputs.map(({ value }) => value);
 		const { record } = await put({ sourceFileUrl: source.value, exportedUrl: exported.value, fileName: fileName.value, tenant });
 		registered(record);
 		announce(record.createdAt === record.updatedAt ? "Registered." : "Registered. The previous export was replaced.");
-		for (const one of inputs) one.value = "";
+		if (inputs.every(({ value }, i) => value === values[i])) for (const one of inputs) one.value = "";
 	}
 }
 

@@ -269,7 +269,7 @@ export function keysScreen(root) {
 	async function create() {
 		const issued = await createKey();
 		if (!issued) return;
-		keys &&= [...keys, issued.key];
+		keys &&= [...keys.filter(({ id }) => id !== issued.key.id), issued.key]; // it may have been read meanwhile
 		render();
 		showRawKey("Key created", issued);
 	}

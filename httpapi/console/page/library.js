@@ -208,7 +208,7 @@ export function createLibrary(api, delay = 400, gone = () => {}) {
 
 	async function createFolder(name) {
 		const created = await call("POST", "folders", { body: { name } });
-		folders.value = sorted([...folders.value, created]);
+		folders.value = sorted([...folders.value.filter(({ id }) => id !== created.id), created]); // it may have been read meanwhile
 		return created;
 	}
 

@@ -233,7 +233,7 @@ export function symbolsScreen(root) {
 	}
 
 	async function deleteFolder() {
-		if (!await actions.deleteFolder()) return;
+		if (!await actions.deleteFolder() || !root.isConnected) return;
 		history.replaceState(null, "", "#/symbols");
 		await openFragment();
 		focusFirst("title");

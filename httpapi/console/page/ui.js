@@ -104,26 +104,39 @@ export function openDialog({ title, closing, closed, closedFirst, tools }, ...co
 // formDialog shows a form in a dialog. Submitting it calls run with the value of
 // the name field; an error is shown, success closes the dialog. After a conflict, the
 // user keeps either change. It returns the result of run or true, undefined if the user
-// cancels. after is the id of the element to focus if the opener is gone.
+// cancels. after is the id of the element to focus if the opener is gone. While run has no
+// response, the first attempt to close only warns; after the second one, the promise waits.
 export function formDialog({ title, submit, cancel = "Cancel", danger, run, after }, ...content) {
 	return new Promise((resolve) => {
 		let result;
+		let warned;
 		const problem = h("div.problem", { tabindex: "-1", hidden: true });
+		const busy = () => go.hasAttribute("aria-busy");
+		const tell = (...content) => {
+			problem.hidden = false;
+			fill(problem, content);
+			problem.focus();
+		};
 		const go = h(`button.button.${danger ? "danger" : "main"}`, submit);
 		const stay = button(cancel, { kind: "quiet", onclick: () => close() });
 		const node = form("stack", () => runOnce(go, async () => {
 			problem.hidden = true;
+			warned = false;
 			result = (await run(node.elements.name?.value)) ?? true;
-		}).then(() => result && close(), (error) => {
-			problem.hidden = false;
-			fill(problem, errorContent(error), bothOf(error));
+		}).then(() => (dialog.isConnected ? result && close() : resolve(result)), (error) => {
+			if (!dialog.isConnected) return resolve(announce(`${submit}: ${error.message}`));
+			tell(errorContent(error), bothOf(error));
 			if (error.values) [stay.textContent, go.textContent] = ["Keep theirs", "Use mine"];
-			problem.focus();
 		}), content, problem, h("footer", stay, go));
-		const { close } = openDialog({
+		const { dialog, close } = openDialog({
 			title,
-			closing: () => !go.hasAttribute("aria-busy"),
-			closed: () => (resolve(result), result && after),
+			closing() {
+				if (!busy() || warned) return true;
+				warned = true;
+				tell("The server has not responded yet. Close again to stop waiting: what you have sent may still take effect.");
+				return false;
+			},
+			closed: () => (busy() || resolve(result), result && after),
 		}, node);
 		(node.querySelector("input, select, textarea") ?? stay).focus();
 	});

@@ -109,6 +109,91 @@ func TestLate_EscapeTwice(t *testing.T) {
 	b.waitText("Key rotated")
 }
 
+// TestLate_DialogIsLeft closes a dialog whose request has no response, which comes later.
+func TestLate_DialogIsLeft(t *testing.T) {
+	s := startLateSite(t, func(r *http.Request) bool { return r.Method == "POST" })
+	b := openKeys(s.site)
+	s.armed.Store(true)
+	b.createKey("new one")
+	<-s.reached
+	b.click("Cancel")
+	b.waitText("The server has not responded yet.")
+	b.click("Cancel")
+	b.waitFocus(`document.getElementById("create-key")`)
+	b.click("Reload")
+	b.waitText("2 keys")
+	s.send()
+	b.waitText("Store the key of new one now.")
+	s.is.True(s.accepts(eval[string](b, `document.querySelector(".secret code").innerText`)))
+	b.copyKey()
+	b.waitText("2 keys")
+}
+
+// TestLate_DialogIsLeftAndFails is TestLate_DialogIsLeft for a request that fails.
+func TestLate_DialogIsLeftAndFails(t *testing.T) {
+	s := startLateSite(t, func(r *http.Request) bool { return r.Method == "POST" })
+	b := openKeys(s.site)
+	s.armed.Store(true)
+	s.failOnce("/admin/api-keys")
+	b.createKey("new one")
+	<-s.reached
+	b.typeKeys(kb.Escape)
+	b.waitText("The server has not responded yet.")
+	b.typeKeys(kb.Escape)
+	b.waitFocus(`document.getElementById("create-key")`)
+	s.send()
+	b.waitText("Create key: The response has status 503")
+}
+
+// TestLate_FormAfterDialogIsLeft changes an export when the one before is registered.
+func TestLate_FormAfterDialogIsLeft(t *testing.T) {
+	s := startLateSite(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/register") })
+	s.register("first", apitest.FilesURL+"a.pdf")
+	b := openExportList(s.site)
+	s.armed.Store(true)
+	b.registerExport("second", apitest.FilesURL+"b.pdf")
+	<-s.reached
+	b.click("Cancel", "Cancel", "More for first", "Change file…")
+	b.fill("File name (optional)", "c.pdf")
+	s.send()
+	b.waitText("Registered.")
+	equal(b, `e2e.field("File name (optional)").value`, "c.pdf")
+}
+
+// TestLate_FolderAfterDialogIsLeft shows another screen when a folder is created or deleted.
+func TestLate_FolderAfterDialogIsLeft(t *testing.T) {
+	t.Parallel()
+	for method, act := range map[string]func(b *tab){
+		"POST":   func(b *tab) { b.createFolder("Pumps") },
+		"DELETE": func(b *tab) { b.click("Folder actions", "Delete folder…", "Delete folder and 1 symbol") },
+	} {
+		t.Run(method, func(t *testing.T) {
+			s := startLateSite(t, func(r *http.Request) bool { return r.Method == method }, unprotected)
+			s.folder("Valves", "Gate valve")
+			b := openSymbols(s.site, "1 symbol")
+			s.armed.Store(true)
+			act(b)
+			<-s.reached
+			b.click("Cancel", "Cancel")
+			if method == "POST" {
+				b.click("Reload")
+				b.waitText("Pumps")
+			}
+			b.click("API")
+			b.waitText("About this API")
+			s.send()
+			equal(b, `location.hash`, "#/api")
+			b.click("Symbols")
+			if method == "POST" {
+				b.waitText("Gate valve")
+				equal(b, `document.querySelectorAll("nav li").length`, 2)
+			} else {
+				b.waitText("No folders yet")
+			}
+		})
+	}
+}
+
 // TestLate_UndoTwice clicks twice before the response.
 func TestLate_UndoTwice(t *testing.T) {
 	s := startLateSite(t, func(r *http.Request) bool { return r.Method == "PATCH" }, unprotected)
