@@ -123,8 +123,9 @@ export function createClient({
 		if (known) init.headers.set("If-None-Match", known.headers.get("ETag"));
 		const response = await fetch(url, init).catch(lost(init.signal));
 		if (known && response.status === 304) return new Response(known.body, known);
-		if (init.method !== "GET" || response.status !== 200 || !response.headers.has("ETag")) return response;
-		const latest = { headers: response.headers, body: await response.arrayBuffer().catch(lost(init.signal)) };
+		const { status, headers } = response;
+		if (init.method !== "GET" || status !== 200 || !headers.has("ETag") || headers.get("Content-Length") > maxCache) return response;
+		const latest = { headers, body: await response.arrayBuffer().catch(lost(init.signal)) };
 		cache.set(url.href, latest);
 		return new Response(latest.body, latest);
 	}

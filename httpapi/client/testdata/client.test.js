@@ -446,3 +446,12 @@ test("changes reject if the first response never comes", async (t) => {
 	t.mock.timers.tick(120_000);
 	await rejected;
 });
+
+test("a large file is not held in memory", { timeout: 20_000 }, async (t) => {
+	const headers = { "ETag": `"1"`, "Content-Length": "20000000" };
+	const { baseUrl } = await serve(t, () => ({ headers, stream: (response) => response.write("the beginning") }));
+	const { body } = await createClient({ baseUrl }).request("GET", "viewer/exports/links/t/plan.pdf");
+	const reader = body.getReader();
+	assert.equal(new TextDecoder().decode((await reader.read()).value), "the beginning");
+	await reader.cancel();
+});
