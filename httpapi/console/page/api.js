@@ -118,7 +118,7 @@ const upload = (url, { method, headers, body, signal }, progress) => new Promise
 	request.responseType = "blob";
 	request.upload.onprogress = progress;
 	request.onerror = reject;
-	request.onload = () => resolve(new Response(request.response, {
+	request.onload = () => resolve(new Response(request.response.size ? request.response : null, { // a 204 must have none
 		status: request.status,
 		headers: request.getAllResponseHeaders().split("\r\n").filter(Boolean).map((line) => line.split(/: (.*)/, 2)),
 	}));

@@ -85,12 +85,15 @@ export const importLibrary = (folder, file, imported) => new Promise((closed) =>
 		} });
 	};
 	const attempt = async (action) => {
-		await action().catch((error) => fill(
-			content,
-			h("div.problem", errorContent(error)),
-			reasons("Rejected files", error.body?.rejected),
-			h("footer", button("Close", { kind: "main", onclick: close })),
-		));
+		await action().catch((error) => {
+			if (stop.signal.aborted) return go.ariaBusy && announce(`Stopped. ${file.name} may have been imported all the same.`);
+			fill(
+				content,
+				h("div.problem", errorContent(error)),
+				reasons("Rejected files", error.body?.rejected),
+				h("footer", button("Close", { kind: "main", onclick: close })),
+			);
+		});
 		dialog.querySelector("footer .main")?.focus();
 	};
 	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/matryer/is"
@@ -66,4 +68,35 @@ func TestSymbols_ExportDownloadsZip(t *testing.T) {
 	b.click("Folder actions", "Export as zip")
 	b.waitText("Valves ä.zip is in your downloads.")
 	s.is.Equal(len(b.downloadedNames("Valves ä.zip")), 3) // two files and the manifest
+}
+
+// chooseArchive opens the dialog of an import.
+func (b *tab) chooseArchive() {
+	b.t.Helper()
+	b.chooseFiles(`document.querySelector("[type=file]:not([multiple])")`, b.writeFile("drawings.zip", archive(b.t, "Ball valve.svg", svgImage)))
+}
+
+// TestSymbols_ImportIsLeft closes the dialog of an import that the server completes.
+func TestSymbols_ImportIsLeft(t *testing.T) {
+	s := startLateSite(t, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/import") && r.FormValue("dryRun") == ""
+	}, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s.site, "1 symbol")
+	s.armed.Store(true)
+	b.chooseArchive()
+	b.click("Import 1 symbol")
+	<-s.reached
+	b.click("Close")
+	b.waitText("Stopped. drawings.zip may have been imported all the same.")
+}
+
+// TestSymbols_ImportWithoutContent has a response that cannot have a body.
+func TestSymbols_ImportWithoutContent(t *testing.T) {
+	s := startSite(t, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s, "1 symbol")
+	s.failure.Store(&failure{part: "/import", status: 204})
+	b.chooseArchive()
+	b.waitText("The response is not JSON.")
 }
