@@ -14,7 +14,7 @@ export function referenceScreen(root) {
 		for (const group of body.querySelectorAll(".group")) group.hidden = !group.querySelector(".operation:not([hidden])");
 		none.hidden = Boolean(body.querySelector(".operation:not([hidden])"));
 	});
-	root.append(heading("API", h("code", base.href), h("div.actions", search, h("a.button", { href: apiURL("openapi.json"), download: "openapi.json" }, "openapi.json"))), body);
+	root.append(heading("API", h("code", base.href), h("div.actions", search, h("a.button", { href: apiURL("openapi.json"), download: "openapi.json", target: "_blank" }, "openapi.json"))), body);
 	none.hidden = true;
 	let loaded;
 
