@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -311,6 +312,51 @@ func TestDrain_UnreadBody(t *testing.T) {
 			must(io.Copy(io.Discard, response.Body))(t)
 			must(io.Copy(io.Discard, conn))(t) // the server closes the connection
 		})
+	}
+}
+
+// bodyRecorder is a recorder with a body, each Read of which must have a deadline.
+type bodyRecorder struct {
+	*httptest.ResponseRecorder
+	*strings.Reader
+	is       *is.I
+	deadline time.Time
+}
+
+func (r *bodyRecorder) SetReadDeadline(t time.Time) error {
+	r.deadline = t
+	return nil
+}
+
+func (r *bodyRecorder) Read(p []byte) (int, error) {
+	r.is.True(!r.deadline.IsZero())
+	return r.Reader.Read(p)
+}
+
+// TestBody_DeadlinesAndSize has bodies that are drained, or closed if they are large, and one
+// that needs more memory while it arrives.
+func TestBody_DeadlinesAndSize(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	h := newHarness(t)
+	for _, c := range []struct {
+		path         string
+		size, length int
+		unread       int
+		connection   string
+	}{
+		{"/nope", 1000, 1000, 0, ""},
+		{"/nope", 300_000, 300_000, 300_000, "close"},
+		{"/nope", 300_000, -1, 300_000 - 256<<10, "close"},
+		{"/symbol/folders", 20_000, -1, 0, ""},
+	} {
+		w := &bodyRecorder{httptest.NewRecorder(), strings.NewReader(fmt.Sprintf("%*s", c.size, `{"name":"A"}`)), is, time.Time{}}
+		request := httptest.NewRequest("POST", c.path, w)
+		request.ContentLength = int64(c.length)
+		request.Header.Set("X-Api-Key", h.rawKey)
+		httpapi.Handler(&h.options).ServeHTTP(w, request)
+		is.Equal(w.Len(), c.unread)
+		is.Equal(w.Header().Get("Connection"), c.connection)
 	}
 }
 
