@@ -226,12 +226,14 @@ func TestLinks_FileThatChangesAllTheTimeIsAnError(t *testing.T) {
 func TestLinks_ChangedFileIsReplacedBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	l := serveLinks(t, exports.Options{})
+	var seen observer
+	l := serveLinks(t, exports.Options{}, func(o *httpapi.Options) { o.Observe = seen.observe })
 	l.add("a", largeContent)
 	l.add("b", smallContent)
 	link, path := l.create(batchBody("a", "b"))
 	l.write("a", smallContent+"er")
 	changed := l.send("GET", path, "", "Range", "bytes=5-10").want(200)
+	is.Equal(len(seen.last(t, 4).Resources), 2)
 	is.True(changed.header.Get("ETag") != *link.ETag)
 	changed.wantHeaders("Content-Length", strconv.Itoa(len(changed.body)))
 	is.Equal(zipNames(t, changed.body), []string{"a", "b"})

@@ -294,6 +294,17 @@ func exhaust(h *harness) {
 	eventually(h.t, func() bool { return h.client("POST", "/symbol/folders/1/symbols", large).status == 503 })
 }
 
+func TestMemoryBudget_CountsKeys(t *testing.T) {
+	t.Parallel()
+	h := serveFolder(t, func(o *httpapi.Options) { o.Limits.Memory = 256 << 10 })
+	for range 20 { // 4 KiB each
+		h.keyOf("")
+	}
+	conn := h.startBody("/symbol/folders/1/symbols", h.rawKey, 1<<20, strings.Repeat(" ", 100<<10))
+	defer conn.Close()
+	eventually(t, func() bool { return h.admin("GET", "/admin/api-keys", "").status == 503 })
+}
+
 func TestMemoryBudget_CountsWhatIsRestored(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

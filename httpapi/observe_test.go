@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/keys"
@@ -121,6 +123,12 @@ func TestObserve_PanicsAndAbortedResponses(t *testing.T) {
 	is.Equal(got.Status, 200)
 	is.True(got.Aborted)
 	is.True(got.Bytes > 1<<20)
+
+	short := serveExport(t, openerFunc(func(context.Context, *url.URL) (*exports.File, error) {
+		return &exports.File{Body: io.NopCloser(strings.NewReader(largeContent)), Size: 1 << 30}, nil
+	}), func(o *httpapi.Options) { o.Observe = seen.observe })
+	short.wantTruncated("POST", "/viewer/exports/download", exportBody("s"))
+	is.True(seen.last(t, 5).Aborted)
 }
 
 // TestObserve_AbortedBehindMiddleware has clients that do not read a symbol, whose size is known,
@@ -314,6 +322,9 @@ func TestLog_RedactsSourceURLs(t *testing.T) {
 		h.send("POST", "/viewer/exports/download", exportBody(source), "x-api-key", h.token(`{"sources":["other"]}`)).wantError(403, "forbidden")
 		h.wantLog(shown)
 	}
+	before := len(h.log.String())
+	h.client("POST", "/viewer/exports/download-batch", batchBody(slices.Repeat([]string{"drawing 7"}, 6)...)).wantError(502, "export_failed")
+	is.New(t).Equal(strings.Count(h.log.String()[before:], "drawing%207"), 5) // the first ones
 	is.New(t).True(!strings.Contains(h.log.String(), "secret"))
 }
 
