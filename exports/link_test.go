@@ -413,6 +413,7 @@ func TestLink_IsBounded(t *testing.T) {
 	is.NoErr(s.Flush(t.Context()))
 	is.True(errors.As(readError(t, l.find(l.service(exports.Options{LinkServed: 3}), link.Token), 0, 1), &limited))
 	is.True(limited.RetryAfter > time.Hour)
+	l.create(l.service(exports.Options{LinkServed: 3, LinksPerKey: 1})) // takes its place
 }
 
 // fullStore is a store that cannot write what links have served while full is set.

@@ -513,6 +513,26 @@ func TestOpener_StatDuringChanges(t *testing.T) {
 	}
 }
 
+// growingFS has one file, which is longer each time it is described.
+type growingFS struct{ size *int }
+
+func (f growingFS) Open(string) (fs.File, error) { return f, nil }
+func (growingFS) Read([]byte) (int, error)       { return 0, io.EOF }
+func (growingFS) Close() error                   { return nil }
+
+func (f growingFS) Stat() (fs.FileInfo, error) {
+	*f.size++
+	file := &fstest.MapFile{Data: make([]byte, *f.size), ModTime: time.Now().Add(-1990 * time.Millisecond)}
+	return fs.Stat(fstest.MapFS{"a": file}, "a")
+}
+
+func TestOpener_StatAgainAfterWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		size := new(int)
+		is.New(t).Equal(stat(t, newOpener(t, "https://example.com/", growingFS{size})).Size, int64(3))
+	})
+}
+
 func TestOpener_ValidatorWithoutChangeTime(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

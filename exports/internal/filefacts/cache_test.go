@@ -32,6 +32,7 @@ type mapStore struct {
 	mu      sync.Mutex
 	records map[Key]Record
 	writes  int
+	longest int // write
 	err     error
 }
 
@@ -50,6 +51,7 @@ func (s *mapStore) PutFacts(_ context.Context, records []Record, _ int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
+	s.longest = max(s.longest, len(records))
 	if s.err == errPanic {
 		panic(s.err)
 	}
@@ -85,6 +87,22 @@ func newFactTest(t *testing.T, size int) *factTest {
 
 func (f *factTest) record() Record {
 	return Record{URL: Key{1}, Validator: "v", Size: int64(len(f.file))}
+}
+
+func TestCache_BoundsWrites(t *testing.T) {
+	t.Parallel()
+	f := newFactTest(t, 1)
+	f.store.mu.Lock() // the first write waits
+	for i := range byte(250) {
+		for j := range byte(8) {
+			f.process.Confirm(Key{i, j}, "v", 1).SetCRC(1)
+		}
+	}
+	f.store.mu.Unlock()
+	is := is.New(t)
+	is.NoErr(f.process.Flush(t.Context()))
+	is.Equal(len(f.store.records), 2000)
+	is.True(f.store.longest <= 500)
 }
 
 func (f *factTest) confirm(c *Cache) *Fact { return c.Confirm(Key{1}, "v", int64(len(f.file))) }

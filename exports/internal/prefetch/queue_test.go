@@ -617,6 +617,19 @@ func (b *Budget) used() int {
 	return b.max - b.left
 }
 
+func TestBudget_LastQuarterIsForSmallPrefixes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	b := NewBudget(8 * smallPrefix)
+	is.True((&allocation{budget: b}).grow(6 * smallPrefix))
+	small := &allocation{budget: b}
+	is.True(!small.grow(smallPrefix + 1))
+	is.True(small.grow(smallPrefix))
+	is.True(!small.grow(1))
+	is.True((&allocation{budget: b}).grow(smallPrefix))
+	is.True(!(&allocation{budget: b}).grow(1))
+}
+
 func TestBudget_ForgetsQueuesThatLeave(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -3,6 +3,7 @@ package zipstream
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -119,5 +120,6 @@ func TestArchive_TimesOutOfRange(t *testing.T) {
 		is.Equal(newArchive(t, []Entry{e}).Size(), int64(out.Len()))
 		r := must(zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len())))(t)
 		is.Equal(len(r.File), 1)
+		is.Equal(int(binary.LittleEndian.Uint16(out.Bytes()[12:])>>9), min(max(year, 1980), 2107)-1980)
 	}
 }
