@@ -50,7 +50,7 @@ func (s *stream) start(p part, offset, end int64) error {
 	}
 	s.skip = offset - p.first
 	switch _, err := s.content.Peek(1); {
-	case err == io.EOF && end < 0 && s.skip == 0:
+	case err == io.EOF && end < 0:
 		return nil
 	case err == io.EOF:
 		return io.ErrUnexpectedEOF
