@@ -250,7 +250,8 @@ func TestMigrate_AfterRestoreOfOlderBackup(t *testing.T) {
 func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	pool := connect(t, pgtest.Database(t))
+	dsn := pgtest.Database(t)
+	pool := connect(t, dsn)
 	execute(t, pool, `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
 	owner := must(postgres.New(pool, &postgres.Options{Schema: "viewer"}))(t)
 	is.NoErr(owner.Migrate(t.Context()))
@@ -279,6 +280,9 @@ func TestMigrate_TriggersWorkForOtherRole(t *testing.T) {
 		COMMIT`)
 	after := must(owner.Keys().Changes(t.Context(), before.Epoch))(t)
 	is.Equal(after.Digests, []keys.Digest{sha256.Sum256([]byte("key"))})
+	execute(t, pool, `REVOKE SELECT ON pg_database FROM PUBLIC`)
+	limited := must(postgres.New(connect(t, dsn+"&role="+role), &postgres.Options{Schema: "viewer"}))(t)
+	must(limited.Symbols().Changes(t.Context(), symbols.Position{}))(t)
 }
 
 // TestMigrate_RejectsObjectsOfOtherOwner runs Migrate after a role with CREATE in the
