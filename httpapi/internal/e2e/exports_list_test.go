@@ -138,6 +138,13 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	b.click("More for "+sourceURL("lost"), "Change file…")
 	equal(b, `[...document.querySelectorAll("dialog input")].map((one) => one.value)`, []string{sourceURL("lost"), apitest.FilesURL + "lost.pdf", ""})
 	b.wait(`e2e.field("Source").readOnly`)
+	empty := func() {
+		b.click("Register…")
+		equal(b, `[...document.querySelectorAll("dialog input")].map((one) => one.value + one.readOnly)`, []string{"false", "false", "false"})
+	}
+	b.click("Cancel")
+	empty()
+	b.click("Cancel", "More for "+sourceURL("lost"), "Change file…")
 	b.fill("Exported file", apitest.FilesURL+"a.pdf")
 	s.Clock.Add(time.Minute)
 	b.click("Change")
@@ -145,9 +152,7 @@ func TestExportList_BrokenFilesAreFoundAndChanged(t *testing.T) {
 	s.is.Equal(s.export(sourceURL("lost")).ExportedURL, apitest.FilesURL+"a.pdf")
 	b.click("Check all")
 	b.waitText("3 files checked, 0 not available.", "No broken file")
-
-	b.click("Register…") // is empty again
-	equal(b, `[...document.querySelectorAll("dialog input")].map((one) => one.value + one.readOnly)`, []string{"false", "false", "false"})
+	empty()
 }
 
 func TestExportList_DownloadsSelection(t *testing.T) {
