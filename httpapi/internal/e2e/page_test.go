@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
@@ -334,14 +335,27 @@ func TestPage_LeavesKeysToTheBrowser(t *testing.T) {
 	equal(b, `document.querySelector("dialog h2").innerText`, "Ball valve")
 }
 
-// TestPage_HeldKeyActsOnce holds the key that takes back the last change.
+// TestPage_HeldKeyActsOnce holds the key that takes back the last change, and clicks twice.
 func TestPage_HeldKeyActsOnce(t *testing.T) {
-	_, b := openValves(t, "Gate valve")
+	var posts atomic.Int64
+	s := startSiteBehind(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/folders") {
+			posts.Add(1)
+		}
+		return false
+	}, unprotected)
+	s.folder("Valves", "Gate valve")
+	b := openSymbols(s, "1 symbol")
 	b.rename("Actions for Gate valve", "Rename…", "Mine")
 	b.waitText("Gate valve renamed.")
 	equal(b, `document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "u", repeat: true, bubbles: true })) && Boolean(document.querySelector(".undo:not([aria-busy])"))`, true)
 	b.typeKeys("u")
 	b.waitText("Undone.")
+	b.click("New folder")
+	b.fill("Name", "Pumps")
+	eval[any](b, `e2e.button("Create folder").click(), e2e.button("Create folder")?.click()`)
+	b.waitText("This folder is empty")
+	s.is.Equal(posts.Load(), int64(1))
 }
 
 // TestPage_ToastsReturnTheFocus takes back a change with the keyboard.
