@@ -51,7 +51,8 @@ func (c *call) growWithin(memory *budget.Reservation[client], size int64, wait t
 // body is not read again.
 func (c *call) settle(size int64) error {
 	c.body.text = nil
-	if !c.memory.IsZero() && !c.memory.Settle(size) {
+	c.memory.Shrink(size)
+	if c.memory.Exceeds() { // others would wait for it
 		return budget.ErrExhausted
 	}
 	return nil
@@ -68,7 +69,7 @@ func (m *bodyMemory) New() bodies.Memory { return &bodyMemory{call: m.call} }
 
 func (m *bodyMemory) TryGrow(size int64) bool {
 	before := m.Size()
-	if m.call.growWithin(&m.Reservation, size, 0) == nil && m.Settle(size) {
+	if m.call.growWithin(&m.Reservation, size, 0) == nil && !m.Exceeds() {
 		return true
 	}
 	m.Shrink(before)

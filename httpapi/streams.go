@@ -91,9 +91,10 @@ func download(next endpoint) endpoint {
 }
 
 // inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory.
+// of the client runs, as long as for memory. A request that exceeds the memory does not wait:
+// the one whose turn it is may wait for that.
 func (c *call) inTurn(expensive bool, f func() error) error {
-	if !expensive {
+	if !expensive || c.memory.Exceeds() {
 		return f()
 	}
 	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)

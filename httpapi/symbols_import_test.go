@@ -295,3 +295,21 @@ func TestImport_Libraries(t *testing.T) {
 	all := h.client("POST", "/symbol/folders/2/import?skip=true", string(zipOf(t, "a.pdf", "%PDF"))).want(201)
 	is.True(strings.Contains(string(all.body), `"imported":0,`))
 }
+
+// TestImport_SeveralOfAClient: none waits in its turn for the memory of another, which waits
+// for its turn.
+func TestImport_SeveralOfAClient(t *testing.T) {
+	t.Parallel()
+	h := serveFolder(t, func(o *httpapi.Options) { o.Limits.Memory = 8 << 20 })
+	svg := "<svg>" + strings.Repeat(" ", 1<<20) + "</svg>"
+	responses := make(chan response)
+	const count = 12
+	for range count {
+		go func() { responses <- h.importZip("/symbol/folders/1/import", []byte(svg)) }()
+	}
+	for range count {
+		if got := <-responses; got.status != 201 {
+			t.Errorf("status %d: %s", got.status, got.body)
+		}
+	}
+}

@@ -224,13 +224,15 @@ func (r *Reservation[Client]) Shrink(size int64) {
 	b.grant()
 }
 
-// Settle is Shrink for a request that may last long. It returns false if the Reservation
-// still exceeds the budget, and others would wait for it.
-func (r *Reservation[Client]) Settle(size int64) bool {
-	r.Shrink(size)
+// Exceeds reports whether the Reservation exceeds the budget: others may wait for it. It may
+// be called on the zero value.
+func (r *Reservation[Client]) Exceeds() bool {
+	if r.IsZero() {
+		return false
+	}
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
-	return r.excess == 0
+	return r.excess > 0
 }
 
 // Release returns the memory. It may be called more than once, and on the zero value.
