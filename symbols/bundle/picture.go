@@ -41,7 +41,7 @@ func (i image) symbol() (symbol symbols.NewSymbol, err error) {
 		return symbol, fileError(description + ", not an SVG")
 	case i.mimeType != "" && actual != "" && actual != i.mimeType:
 		return symbol, fileError(description + ", not a " + strings.ToUpper(strings.TrimPrefix(i.mimeType, "image/")))
-	case i.mimeType == "" && actual == "":
+	case actual == "" && i.mimeType != picture.SVG:
 		return symbol, fileError("not a picture")
 	}
 	mimeType := cmp.Or(i.mimeType, actual)

@@ -165,7 +165,7 @@ func TestSymbols_ImagesAreAdded(t *testing.T) {
 	b.chooseFiles(`document.querySelector("input[type=file][multiple]")`,
 		b.writeFile("two by one.png", pngImage(2, 1)), b.writeFile("notes.txt", []byte("text")), b.writeFile("unsized.svg", []byte(unsized)), b.writeFile("broken.png", []byte("no")))
 	b.waitText("Adding to Valves: 2 of 4 left out", "notes.txt: documentation")
-	b.waitText("broken.png: not a PNG", "2 symbols")
+	b.waitText("broken.png: not a picture", "2 symbols")
 	b.click("Dismiss")
 	b.waitNoText("2 of 4 left out")
 
