@@ -1,10 +1,39 @@
 package httpapi
 
-import "strings"
+import (
+	"context"
+	"net/http"
+	"strings"
+)
 
 // endpoint responds to an authenticated request, or returns the error to respond
 // with.
 type endpoint func(c *call) error
+
+// withBody returns an endpoint that decodes the body, calls f and responds with its
+// reply.
+func withBody[In any](status int, f func(ctx context.Context, c *call, in In) (reply, error)) endpoint {
+	return func(c *call) error {
+		var in In
+		if err := c.decode(&in); err != nil {
+			return err
+		}
+		return c.respond(status, func(ctx context.Context) (reply, error) { return f(ctx, c, in) })
+	}
+}
+
+// withoutBody is withBody with status 200 for requests whose body is ignored.
+func withoutBody(f func(ctx context.Context, c *call) (reply, error)) endpoint {
+	return func(c *call) error {
+		c.drain()
+		return c.respond(http.StatusOK, func(ctx context.Context) (reply, error) { return f(ctx, c) })
+	}
+}
+
+// idsRequest is the body of a request for several records.
+type idsRequest struct {
+	IDs ids `json:"ids"`
+}
 
 // route is a row of the table in routes.go.
 type route struct {
