@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -131,6 +133,88 @@ func (s *Service) Register(ctx context.Context, r Registration) (export Export, 
 	export.UpdatedAt = export.CreatedAt
 	export, created, err = s.store.Put(ctx, export, PutRule{KeepName: r.FileName == nil, OwnOnly: r.OwnOnly})
 	return export, created, storeError("put export", err)
+}
+
+// Find returns the export that is registered for a source URL, or [ErrNotFound]; it does
+// not call [Options.Resolve]. The error matches [ErrInvalid] if source is empty, too long or
+// not valid.
+func (s *Service) Find(ctx context.Context, source string) (Export, error) {
+	items := []BatchItem{{SourceURL: source}}
+	if err := s.lookUp(ctx, items); err != nil || items[0].Err != nil {
+		return Export{}, cmp.Or(err, items[0].Err)
+	}
+	return *items[0].Export, nil
+}
+
+// FindItem returns an item with the registered export, if there is one. Pass it to
+// [Service.Resolve] next, and then, unless it has an Err, its Named to [Service.Open].
+// The error matches [ErrInvalid] if a field is invalid.
+func (s *Service) FindItem(ctx context.Context, item BatchItem) (BatchItem, error) {
+	if err := item.checkNames(""); err != nil {
+		return item, err
+	}
+	items := []BatchItem{item}
+	err := s.lookUp(ctx, items)
+	if errors.Is(items[0].Err, ErrInvalid) {
+		err = items[0].Err
+	}
+	return items[0], err
+}
+
+// MaxItems returns the largest number of items in a batch.
+func (s *Service) MaxItems() int { return s.options.MaxItems }
+
+// FindBatch returns the items with the registered exports, in the same order, for
+// [Service.Resolve] and then [Service.OpenBatch] or [Service.CreateLink]. The error matches
+// [ErrInvalid] if there are no items, too many, none with a usable source URL, or one with an
+// invalid path or file name.
+func (s *Service) FindBatch(ctx context.Context, items []BatchItem) ([]BatchItem, error) {
+	if len(items) == 0 {
+		return nil, invalid("items must not be empty")
+	}
+	if len(items) > s.options.MaxItems {
+		return nil, invalid(fmt.Sprintf("items must have at most %d elements", s.options.MaxItems))
+	}
+	for i := range items {
+		if err := items[i].checkNames(fmt.Sprintf("items[%d].", i)); err != nil {
+			return nil, err
+		}
+	}
+	items = slices.Clone(items)
+	if err := s.lookUp(ctx, items); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(items, func(item BatchItem) bool { return !errors.Is(item.Err, ErrInvalid) }) {
+		return nil, invalid("items has no element with a usable sourceFileUrl")
+	}
+	return items, nil
+}
+
+func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
+	byKey := make(map[string][]*BatchItem)
+	for i := range items {
+		item := &items[i]
+		if item.Export = nil; item.absent {
+			continue
+		}
+		var key string
+		if key, item.Err = s.SourceKey(item.SourceURL); item.Err == nil {
+			item.Err = ErrNotFound
+			byKey[key] = append(byKey[key], item)
+		}
+	}
+	for part := range slices.Chunk(slices.Collect(maps.Keys(byKey)), 100) { // texts are long
+		found, err := s.store.Find(ctx, s.tenant, part...)
+		if err != nil {
+			return storeError("find exports", err)
+		}
+		for _, export := range found {
+			for _, item := range byKey[export.SourceURL] {
+				item.Export, item.Err = new(export), nil
+			}
+		}
+	}
+	return nil
 }
 
 // checkAllowed returns an error with the reason of the Opener if u may not be

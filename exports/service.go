@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -164,23 +163,3 @@ func (s *Service) Flush(ctx context.Context) error {
 
 // now returns the time in UTC, truncated to the millisecond.
 func (s *Service) now() time.Time { return time.UnixMilli(s.options.Now().UnixMilli()).UTC() }
-
-// share calls f once for all callers with a key that wait at the same time. The call goes
-// on when the context of one of them ends.
-func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
-	result := s.flights.DoChan(key, func() (_ any, err error) {
-		defer func() {
-			if reason := recover(); reason != nil { // it would end the process
-				err = fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())
-			}
-		}()
-		return f(context.WithoutCancel(ctx))
-	})
-	select {
-	case r := <-result:
-		value, _ = r.Val.(T)
-		return value, r.Err
-	case <-ctx.Done():
-		return value, openError(context.Cause(ctx), nil)
-	}
-}
