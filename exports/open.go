@@ -159,6 +159,18 @@ func (s *Service) opener(u *url.URL) Opener {
 	return nil
 }
 
+// isPrivate reports whether clients need the opener for the file at u.
+func isPrivate(opener Opener, u *url.URL) bool {
+	if _, ok := opener.(Presigner); ok || !isWeb(u) {
+		return true
+	}
+	private, ok := opener.(PrivateOpener)
+	return ok && private.IsPrivate(u)
+}
+
+// isWeb reports whether clients can send requests to URLs of this scheme.
+func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+
 // concurrency returns a function that returns how many files of the host of an
 // exported URL may be open at a time.
 func (s *Service) concurrency(exportedURL string) (get func() int) {

@@ -32,16 +32,17 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 		}
 		return "", err
 	}
-	if presigner, ok := opener.(Presigner); ok {
-		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
-		defer cancel()
-		public, err := presigner.PublicURL(ctx, u, filename.Clean(item.Named().FileName))
-		return public, openError(err, context.Cause(ctx))
+	if !isPrivate(opener, u) {
+		return export.ExportedURL, nil
 	}
-	if isPrivate(opener, u) {
+	presigner, ok := opener.(Presigner)
+	if !ok {
 		return private(ctx, item)
 	}
-	return export.ExportedURL, nil
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+	defer cancel()
+	public, err := presigner.PublicURL(ctx, u, filename.Clean(item.Named().FileName))
+	return public, openError(err, context.Cause(ctx))
 }
 
 // PublicURLs returns the PublicURL of each item that has one, and an element for

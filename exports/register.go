@@ -110,18 +110,6 @@ func (s *Service) check(r Registration) (export Export, err error) {
 	return export, nil
 }
 
-// isPrivate reports whether clients need the opener for the file at u.
-func isPrivate(opener Opener, u *url.URL) bool {
-	if _, ok := opener.(Presigner); ok || !isWeb(u) {
-		return true
-	}
-	private, ok := opener.(PrivateOpener)
-	return ok && private.IsPrivate(u)
-}
-
-// isWeb reports whether clients can send requests to URLs of this scheme.
-func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
-
 // Register registers the export of a source in place of a previous one; created reports
 // that there was none. The error matches [ErrInvalid] if a field is invalid or the exported
 // URL may not be opened, or is [ErrNotOwner] or [ErrPrivate]: see [Registration].
@@ -225,7 +213,7 @@ func (s *Service) checkAllowed(u *url.URL) error {
 	switch {
 	case opener == nil && u.Scheme == "s3":
 		return invalid(message + ": the bucket " + u.Host + " is not configured")
-	case opener == nil && u.Scheme != "http" && u.Scheme != "https":
+	case opener == nil && !isWeb(u):
 		return invalid("exportedUrl must be an http or https URL, or have a configured scheme and host")
 	case opener == nil:
 		return invalid(message)
