@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/httpapi/internal/stream"
 )
 
@@ -126,18 +124,6 @@ func (c *call) sendFile(download *exports.Download) error {
 		}
 		return err
 	})
-}
-
-// sendAttachment writes the header of a file, of size bytes unless that is negative, and then
-// what write writes. Its error aborts the response.
-func (c *call) sendAttachment(mediaType, name string, size int64, write func(*stream.Writer) error) error {
-	header := c.w.Header()
-	header.Set("Content-Type", mediaType)
-	header.Set("Content-Disposition", filename.Disposition("attachment", name))
-	if size >= 0 {
-		header.Set("Content-Length", strconv.FormatInt(size, 10))
-	}
-	return c.stream(write)
 }
 
 // prefetchBytes is how much of a file is read before the response begins. It

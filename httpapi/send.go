@@ -154,6 +154,18 @@ func (c *call) stream(write func(*stream.Writer) error) error {
 	return nil
 }
 
+// sendAttachment writes the header of a file, of size bytes unless that is negative, and then
+// what write writes. Its error aborts the response.
+func (c *call) sendAttachment(mediaType, name string, size int64, write func(*stream.Writer) error) error {
+	header := c.w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Content-Disposition", filename.Disposition("attachment", name))
+	if size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	return c.stream(write)
+}
+
 // keyWriter writes a list that is read meanwhile, until the key of the request is revoked.
 type keyWriter struct {
 	io.Writer
