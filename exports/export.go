@@ -1,9 +1,8 @@
 package exports
 
 import (
-	"net/url"
-	"regexp"
-	"strings"
+	"cmp"
+	"context"
 	"time"
 )
 
@@ -39,25 +38,37 @@ type Page struct {
 	More    bool // exports with higher ids follow
 }
 
-// linkToken matches the token of a download link, whose URL may be relative.
-var linkToken = regexp.MustCompile(`((?:^|/)links/)[\w-]{43}`)
+// List returns a page of the exports that the filter selects, of all tenants by default. To
+// read all pages, continue with the last id while Page.More is true. The error matches
+// [ErrInvalid] if a text of the filter is longer than a source URL or not valid.
+//
+// A search reads exports until the page is full, in the worst case all above After:
+// 100,000 in 20 to 50 ms with any driver. If ctx ends before, it returns an error.
+func (s *Service) List(ctx context.Context, filter Filter, r Range) (Page, error) {
+	if err := cmp.Or(checkText("q", filter.Contains), checkText("tenant", *cmp.Or(filter.Tenant, new(string)))); err != nil {
+		return Page{}, err
+	}
+	page, err := s.store.List(ctx, filter, r)
+	return page, storeError("list exports", err)
+}
 
-// RedactURL returns rawURL for a log: without user info, query and fragment, which often
-// hold secrets, and without the token of a download link. It cuts a longer result to 200
-// bytes and "...", and returns "[invalid URL]" if rawURL does not parse.
-func RedactURL(rawURL string) string {
-	const most = 200
-	u, err := url.Parse(strings.TrimSpace(rawURL))
-	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
-		return "[invalid URL]"
+// Get returns the export with the id, of any tenant, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, id int64) (Export, error) {
+	export, err := s.store.Get(ctx, id)
+	return export, storeError("get export", err)
+}
+
+// Delete removes the export with the id, of any tenant, or returns [ErrNotFound]. A link
+// keeps the file until its next plan.
+func (s *Service) Delete(ctx context.Context, id int64) error {
+	return storeError("delete export", s.store.Delete(ctx, id))
+}
+
+// AssignTenant gives all exports and links of the tenant to another. The error is
+// [ErrTaken], and nothing is changed, if both have an export of one source.
+func (s *Service) AssignTenant(ctx context.Context, to string) error {
+	if err := checkText("tenant", to); err != nil || to == s.tenant {
+		return err
 	}
-	redact := func(path string) string { return linkToken.ReplaceAllString(path, "${1}...") }
-	opaque := redact(strings.ReplaceAll(u.Opaque, " ", "%20")) // as in Path, so that a list of URLs can be read
-	path := redact(u.Path)
-	// RawPath is ignored if it does not encode the path.
-	text := (&url.URL{Scheme: u.Scheme, Opaque: opaque, Host: u.Host, Path: path, RawPath: u.RawPath}).String()
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
+	return storeError("assign tenant", s.store.AssignTenant(ctx, s.tenant, to))
 }
