@@ -85,7 +85,7 @@ func (e exportEndpoints) createLink(c *call) error {
 }
 
 func (e exportEndpoints) serveLink(c *call) error {
-	if linkserve.IsFetch(c.r.Header) {
+	if isFetch(c.r.Header) {
 		return errLoop
 	}
 	ctx, cancel := c.storeContext()
@@ -110,6 +110,21 @@ func (e exportEndpoints) serveLink(c *call) error {
 		}
 		return c.sendLink(link)
 	})(c)
+}
+
+// loopID names this library in the header CDN-Loop. Package fetch sends it.
+const loopID = "canvasback"
+
+// isFetch reports whether a server of this library requests an exported file (RFC
+// 8586, section 2). A link could otherwise be the file of an export in it.
+func isFetch(header http.Header) bool {
+	for element := range strings.SplitSeq(strings.Join(header.Values("CDN-Loop"), ","), ",") {
+		id, _, _ := strings.Cut(element, ";")
+		if strings.EqualFold(strings.TrimSpace(id), loopID) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkLinkKey returns the key that a link belongs to, and [linkserve.ErrRevoked] if it

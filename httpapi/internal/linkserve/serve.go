@@ -17,7 +17,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"example.com/canvasback/exports"
@@ -191,19 +190,4 @@ func (r *response) finish() error {
 	}
 	r.Finish()
 	return nil
-}
-
-// loopID names this library in the header CDN-Loop. Package fetch sends it.
-const loopID = "canvasback"
-
-// IsFetch reports whether a server of this library requests an exported file (RFC
-// 8586, section 2). A link could otherwise be the file of an export in it.
-func IsFetch(header http.Header) bool {
-	for element := range strings.SplitSeq(strings.Join(header.Values("CDN-Loop"), ","), ",") {
-		id, _, _ := strings.Cut(element, ";")
-		if strings.EqualFold(strings.TrimSpace(id), loopID) {
-			return true
-		}
-	}
-	return false
 }
