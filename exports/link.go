@@ -41,7 +41,7 @@ type Link struct {
 	// were of one file. A later plan may be of another file with an equal Modified.
 	ModifiedStrong bool
 
-	service *Service
+	service *Service   // of any tenant
 	stored  StoredLink // without Plan
 	plan    *plan
 }
@@ -202,7 +202,7 @@ func (s *Service) newLink(stored StoredLink, p *plan) *Link {
 		Zip:       p.Zip,
 		Sources:   p.Sources,
 		Skipped:   p.skipped(),
-		service:   s.Tenant(stored.Tenant),
+		service:   s,
 		stored:    stored,
 		plan:      p,
 	}

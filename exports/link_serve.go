@@ -276,9 +276,10 @@ func (l *Link) items(ctx context.Context) ([]BatchItem, error) {
 	}
 	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := l.service.lookUp(storeCtx, items)
+	service := l.service.Tenant(l.Tenant)
+	err := service.lookUp(storeCtx, items)
 	if err == nil {
-		l.service.Resolve(ctx, items)
+		service.Resolve(ctx, items)
 	}
 	return items, err
 }
