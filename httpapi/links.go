@@ -147,6 +147,21 @@ func (c *call) checkLinkKey(owner exports.Digest, tenant string) (keys.Key, erro
 	return key, c.checkLinkTenant(&key, tenant)
 }
 
+// checkLinkTenant returns an error unless a link is one of the tenant of its key, which
+// may be another than when it was made.
+func (c *call) checkLinkTenant(key *keys.Key, tenant string) error {
+	current, err := c.api.tenantOf(key)
+	switch {
+	case isUnavailable(err):
+		return denied(err)
+	case errors.Is(err, errPanic):
+		return err
+	case err != nil, current != tenant:
+		return exports.ErrLinkNotFound
+	}
+	return nil
+}
+
 // scriptType matches the media types of scripts. A page of this origin whose policy is
 // script-src 'self' must not run a file that a client has registered. Others are not run,
 // because the response has nosniff.
