@@ -44,6 +44,7 @@ type call struct {
 	code    string // of the error
 	failure string // of the API, for the log
 	touched []Resource
+	items   []exports.BatchItem // that an export request asks for; touched in the end
 	aborted bool
 
 	link     *exports.FoundLink // of a link's route

@@ -43,7 +43,7 @@ func (e exportEndpoints) download(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := c.settle(int64(len(in.SourceFileURL))); err != nil {
+	if err := c.settle(int64(len(in.SourceFileURL) + len(in.FileName))); err != nil {
 		return err
 	}
 	item, err := e.find(c, in)
@@ -69,6 +69,7 @@ func (e exportEndpoints) download(c *call) error {
 // find returns the item of a request for one file, with its export.
 func (e exportEndpoints) find(c *call, in singleExportRequest) (_ exports.BatchItem, err error) {
 	items := []exports.BatchItem{{SourceURL: in.SourceFileURL, FileName: in.FileName}}
+	c.items = items
 	if err = c.permitItems(e.all, items); err != nil {
 		return items[0], err
 	}
@@ -77,12 +78,12 @@ func (e exportEndpoints) find(c *call, in singleExportRequest) (_ exports.BatchI
 	if items[0], err = e.all.Tenant(c.tenant).FindItem(ctx, items[0]); err == nil {
 		e.all.Tenant(c.tenant).Resolve(c.r.Context(), items)
 	}
-	c.touchItems(items)
 	return items[0], cmp.Or(err, items[0].Err)
 }
 
 // findBatch returns the items of a request with their exports.
 func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]exports.BatchItem, error) {
+	c.items = items
 	if err := c.permitItems(e.all, items); err != nil {
 		return nil, err
 	}
@@ -93,13 +94,13 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 		if items, err = e.all.Tenant(c.tenant).FindBatch(ctx, items); err != nil {
 			return err
 		}
+		c.items = items
 		return c.countItems(items)
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.all.Tenant(c.tenant).Resolve(c.r.Context(), items)
-	c.touchItems(items)
 	return items, c.countItems(items)
 }
 
@@ -258,25 +259,11 @@ func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) 
 	}
 	for _, item := range items {
 		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
-			c.touchItems(items)
 			const message = "this page token is not for the source %s"
 			return &DeniedError{Message: fmt.Sprintf(message, source), cause: fmt.Errorf(message, exports.RedactURL(source))}
 		}
 	}
 	return nil
-}
-
-// touchExport adds the export of a source, which has the id 0 if there is none.
-func (c *call) touchExport(source string, id int64) {
-	if c.api.options.Observe != nil { // redacting takes time
-		c.touched = append(c.touched, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
-	}
-}
-
-func (c *call) touchItems(items []exports.BatchItem) {
-	for _, item := range items {
-		c.touchExport(item.SourceURL, cmp.Or(item.Export, new(exports.Export)).ID)
-	}
 }
 
 // countItems counts the items of a batch with what is made of them: a zip with a manifest,

@@ -53,7 +53,8 @@ func (e exportEndpoints) register(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	if err := c.permitItems(e.all, exports.BatchOf(in.SourceFileURL)); err != nil {
+	c.items = exports.BatchOf(in.SourceFileURL)
+	if err := c.permitItems(e.all, c.items); err != nil {
 		return err
 	}
 	isAdmin := c.actor != ""
@@ -76,7 +77,7 @@ func (e exportEndpoints) register(c *call) error {
 	ctx, cancel := c.storeContext()
 	defer cancel()
 	export, created, err := e.all.Tenant(c.tenant).Register(ctx, registration)
-	c.touchExport(in.SourceFileURL, export.ID)
+	c.items[0].Export = &export
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type errorBody struct {
 // fail writes the response to an error. The cause of the error is logged only.
 func (c *call) fail(err error) {
 	c.drain()
+	c.touchItems()
 	c.memory.Release()
 	defer c.memory.Release() // of the text
 	out := lookupError(err)

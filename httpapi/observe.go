@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
+
+	"example.com/canvasback/exports"
 )
 
 // Observation describes one request to [Options.Observe]. It contains no secrets.
@@ -111,12 +114,29 @@ func (c *call) touch(kind string, ids ...int64) {
 	}
 }
 
+// touchExport adds the export of a source, which has the id 0 if there is none.
+func (c *call) touchExport(source string, id int64) {
+	if c.api.options.Observe != nil { // redacting takes time
+		c.touched = append(c.touched, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
+	}
+}
+
+// touchItems adds the exports of the items that the request asks for, whose memory is free
+// then.
+func (c *call) touchItems() {
+	for _, item := range c.items {
+		c.touchExport(item.SourceURL, cmp.Or(item.Export, new(exports.Export)).ID)
+	}
+	c.items = nil
+}
+
 // observe calls Observe if it is set. A request that RequireClientKey has passed
 // to the API itself is observed once, with what the API knows.
 func (c *call) observe() {
 	if c.api.options.Observe == nil {
 		return
 	}
+	c.touchItems()
 	if outer := c.outer; outer != nil && outer.observes {
 		outer.mu.Lock()
 		defer outer.mu.Unlock()

@@ -204,6 +204,7 @@ func TestObserve_ReportsWhoDidWhat(t *testing.T) {
 		{"POST", "/viewer/exports/register", `{"sourceFileUrl":"` + source + `?token=secret","exportedUrl":"` + filesURL + `a.pdf"}`, client, "key 1", "", []httpapi.Resource{export}},
 		{"POST", "/viewer/exports/download?responseType=urls", `{"sourceFileUrl":"` + source + `?token=secret"}`, client, "key 1", "", []httpapi.Resource{export}},
 		{"POST", "/viewer/exports/download-batch?responseType=urls", `{"items":[{"sourceFileUrl":"` + source + `?token=secret"},{"sourceFileUrl":"none"}]}`, client, "key 1", "", []httpapi.Resource{export, {Kind: "export", URL: "none"}}},
+		{"POST", "/viewer/exports/download-batch", `{"items":[{"sourceFileUrl":"` + source + `","path":"\u0000"}]}`, client, "key 1", "invalid_request", []httpapi.Resource{{Kind: "export", URL: source}}},
 		{"POST", "/viewer/exports/download", `{"sourceFileUrl":"https://u:p@cad.example/b#x"}`, client, "key 1", "not_found", []httpapi.Resource{{Kind: "export", URL: "https://cad.example/b"}}},
 		{"POST", "/admin/api-keys", `{}`, admin, "admin 1", "", []httpapi.Resource{{Kind: "key", ID: 2}}},
 		{"PATCH", "/admin/api-keys/1", `{"isActive":false}`, admin, "admin 1", "", []httpapi.Resource{key}},
