@@ -7,72 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"example.com/canvasback/exports/filename"
-	"example.com/canvasback/exports/internal/prefetch"
 )
-
-// PrivateURL returns a URL of a private file for a client, see [PrivateOpener], such as that of
-// a link of [Service.ShareLink]. It must be safe for concurrent use.
-type PrivateURL func(ctx context.Context, item BatchItem) (string, error)
-
-// PublicURL returns the URL from which a client can download the export of an item: that
-// of a [Presigner], a private one if the file is private, or else the exported URL itself.
-// The error is that of the item or of private, or wraps [ErrForbidden], [ErrTimeout] or
-// [ErrFailed].
-func (s *Service) PublicURL(ctx context.Context, item BatchItem, private PrivateURL) (string, error) {
-	if item.Err != nil {
-		return "", item.Err
-	}
-	export := item.Export
-	u, opener, err := s.locate(export.ExportedURL)
-	if err != nil {
-		if u != nil && isWeb(u) {
-			return export.ExportedURL, nil
-		}
-		return "", err
-	}
-	if !isPrivate(opener, u) {
-		return export.ExportedURL, nil
-	}
-	presigner, ok := opener.(Presigner)
-	if !ok {
-		return private(ctx, item)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
-	defer cancel()
-	public, err := presigner.PublicURL(ctx, u, filename.Clean(item.Named().FileName))
-	return public, openError(err, context.Cause(ctx))
-}
-
-// PublicURLs returns the PublicURL of each item that has one, and an element for
-// each other item. If there are no URLs, the error is a [BatchError].
-func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private PrivateURL) (urls []string, skipped []Skipped, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
-	defer cancel()
-	found := make([]string, len(items))
-	errs := prefetch.Parallel(s.prefetch, make([]string, len(items)), func(i int) (err error) {
-		found[i], err = s.PublicURL(ctx, items[i], private)
-		return err
-	})
-	for i, err := range errs {
-		switch {
-		case errors.Is(err, ErrUnavailable):
-			return nil, nil, err
-		case errors.Is(err, prefetch.ErrUnresponsive):
-			err = openError(err, nil)
-			fallthrough
-		case err != nil:
-			skipped = append(skipped, newSkipped(items[i].SourceURL, err))
-		default:
-			urls = append(urls, found[i])
-		}
-	}
-	if len(urls) == 0 {
-		return nil, nil, newBatchError(skipped)
-	}
-	return urls, skipped, nil
-}
 
 // sharedLink is a link that [Service.ShareLink] has made, until half of its lifetime is
 // over.
