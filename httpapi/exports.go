@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -220,7 +221,8 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 	}
 	if urls {
 		service := e.all.Tenant(c.tenant)
-		list, skipped, err := service.PublicURLs(c.r.Context(), items, c.privateURL(service))
+		private := c.privateURL(service)
+		list, skipped, err := service.PublicURLs(c.r.Context(), items, private)
 		if err != nil {
 			return err
 		}
@@ -243,6 +245,18 @@ func (e exportEndpoints) downloadBatch(c *call) error {
 func (c *call) wantsURLs() (bool, error) {
 	value, err := c.query().choice("responseType", "urls")
 	return value != "", err
+}
+
+// privateURL returns absolute URLs of links that stand for private files.
+func (c *call) privateURL(service *exports.Service) exports.PrivateURL {
+	owner, client := exports.Digest(c.key.Digest), c.linkClient()
+	return func(ctx context.Context, item exports.BatchItem) (string, error) {
+		link, err := service.ShareLink(ctx, item, owner, client)
+		if err != nil {
+			return "", err
+		}
+		return c.publicBase() + "/viewer/exports/" + linkPath(link), nil
+	}
 }
 
 // permitItems checks that the page token of the request, if it has one, is for the

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -212,18 +211,6 @@ func (c *call) linkClient() string {
 		return "token " + c.key.Token.ID
 	}
 	return auth.Network(c.clientIP())
-}
-
-// privateURL returns absolute URLs of links that stand for private files.
-func (c *call) privateURL(service *exports.Service) exports.PrivateURL {
-	owner, client := exports.Digest(c.key.Digest), c.linkClient()
-	return func(ctx context.Context, item exports.BatchItem) (string, error) {
-		link, err := service.ShareLink(ctx, item, owner, client)
-		if err != nil {
-			return "", err
-		}
-		return c.publicBase() + "/viewer/exports/" + linkPath(link), nil
-	}
 }
 
 // publicBase returns the URL of the API for clients, prefix included.
