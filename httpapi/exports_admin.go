@@ -164,7 +164,7 @@ func (e exportEndpoints) deleteExport(c *call) error {
 	switch {
 	case err == nil:
 		c.touched = nil // the same without its source
-		c.touchExport(export.SourceURL, export.ID)
+		c.items = []exports.BatchItem{{SourceURL: export.SourceURL, Export: &export}}
 	case err != errNoExport: // which only a write confirms
 		return err
 	}

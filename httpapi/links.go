@@ -185,9 +185,8 @@ func (c *call) sendLink(link *exports.Link) error {
 			header.Set("Content-Disposition", filename.Disposition("attachment", l.FileName))
 		},
 		OnContent: func(l *exports.Link) {
-			c.touched = nil // by a previous state
-			for _, source := range l.Sources {
-				c.touchExport(source, 0)
+			if c.api.options.Observe != nil {
+				c.items = exports.BatchOf(l.Sources...)
 			}
 		},
 		NewStream: c.newStream,

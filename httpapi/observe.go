@@ -114,18 +114,14 @@ func (c *call) touch(kind string, ids ...int64) {
 	}
 }
 
-// touchExport adds the export of a source, which has the id 0 if there is none.
-func (c *call) touchExport(source string, id int64) {
-	if c.api.options.Observe != nil { // redacting takes time
-		c.touched = append(c.touched, Resource{Kind: "export", ID: id, URL: exports.RedactURL(source)})
-	}
-}
-
 // touchItems adds the exports of the items that the request asks for, whose memory is free
 // then.
 func (c *call) touchItems() {
-	for _, item := range c.items {
-		c.touchExport(item.SourceURL, cmp.Or(item.Export, new(exports.Export)).ID)
+	if c.api.options.Observe != nil { // redacting takes time
+		for _, item := range c.items {
+			id := cmp.Or(item.Export, new(exports.Export)).ID
+			c.touched = append(c.touched, Resource{Kind: "export", ID: id, URL: exports.RedactURL(item.SourceURL)})
+		}
 	}
 	c.items = nil
 }
