@@ -26,6 +26,7 @@ var applicationRouteTests = []string{
 	"TestAuthenticate", "TestAuthenticate_WithoutProtection", "TestAuthenticate_SharesTheRateLimit",
 	"TestRequireScope", "TestAuthenticateAdmin",
 	"TestTokens_OwnRoutes", "TestHideKeys_TokenInURL", "TestPanic_InMiddlewareIs500", "TestDenied_ReleasesMemory",
+	"TestObserve_HandlerOutlastsMiddleware",
 }
 
 // TestContract_ServerAndDocumentAgree checks all exchanges against the document,
