@@ -77,6 +77,14 @@ func TestCache_OwnChangesEvictOnlyTheirKeys(t *testing.T) {
 	})
 }
 
+// readStale has a check that caches a key as it was before a change, as when a store has read it
+// before the commit.
+func readStale(t *testing.T, store *hookedStore, s *keys.Service, issued keys.Issued) {
+	store.find.set(func(context.Context, func() (keys.Key, error)) (keys.Key, error) { return issued.Key, nil })
+	is.New(t).NoErr(verify(t, s, issued.Raw))
+	store.find.set(nil)
+}
+
 // Without other processes a revoking call does not wait for a lease.
 func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 	for name, revoke := range map[string]func(context.Context, *keys.Service) error{
@@ -90,6 +98,13 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 				store.unshared = true
 				issued := issueCached(t, s)
+				change := func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
+					list, err := next()
+					readStale(t, store, s, issued)
+					return list, err
+				}
+				store.updated.set(change)
+				store.deleted.set(change)
 				start := time.Now()
 				is.NoErr(revoke(t.Context(), s))
 				is.Equal(time.Since(start), time.Duration(0))
@@ -110,14 +125,15 @@ func TestCache_OwnRevocationNeedsNoLease(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 				store.unshared = true
 				unblock := make(chan struct{})
+				issued := issueCached(t, s)
 				store.deleted.set(func(_ context.Context, next func() ([]keys.Key, error)) ([]keys.Key, error) {
 					list, err := next()
 					if err == nil {
+						readStale(t, store, s, issued)
 						<-unblock
 					}
 					return list, err
 				})
-				issued := issueCached(t, s)
 				deleted := make(chan error, 1)
 				go func() { deleted <- s.Delete(t.Context(), 1) }()
 				synctest.Wait()

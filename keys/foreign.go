@@ -108,6 +108,9 @@ func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() err
 			return 0, err
 		default: // another call may have just deleted it, and still wait
 			revoking = true
+			for _, d := range s.digesters {
+				s.cache.evict(d.digest(raw))
+			}
 			if wrong != nil {
 				if err := wrong(); err != nil {
 					return 0, err
