@@ -230,6 +230,11 @@ func TestToken_KeyOfEarlierVersion(t *testing.T) {
 		second := rotate(t, s, 1, time.Hour)
 		before := change(t, store, 1, forgetPublicKeys)
 		changes := must(store.Changes(t.Context(), 0))(t)
+		forged := "." + base64.RawURLEncoding.EncodeToString(append([]byte{1}, make([]byte, 63)...)) // verifies every fourth text by a key of zeros
+		for i := range time.Duration(64) {
+			text, _, _ := strings.Cut(signToken("", tokenPayload(1, time.Now().Add(time.Hour+i*time.Second))), ".")
+			is.Equal(verify(t, s, keys.RawKey(text+forged)), keys.ErrUnknown)
+		}
 		for _, raw := range []keys.RawKey{first.Raw, second.Raw} {
 			token := keys.RawKey(signToken(raw, tokenPayload(1, time.Now().Add(time.Hour))))
 			is.Equal(verify(t, s, token), keys.ErrUnknown)
