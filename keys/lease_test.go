@@ -112,6 +112,20 @@ func TestLease_EndsIfStoreIsUnreachable(t *testing.T) {
 	})
 }
 
+// TestLease_GapEvictsChangedKeys has a key that another process revokes during an outage.
+func TestLease_GapEvictsChangedKeys(t *testing.T) {
+	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		issued := issueCached(t, s)
+		settle() // the lease is younger than the read
+		store.changes.fail(errors.New("connection refused"))
+		time.Sleep(2 * defaultLease)
+		change(t, store, 1, deactivate)
+		store.changes.set(nil)
+		settle()
+		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
+	})
+}
+
 // TestLease_GapEvictsReadsOfLostCommits cuts a process off from a primary with an
 // activation that is lost when a standby is promoted.
 func TestLease_GapEvictsReadsOfLostCommits(t *testing.T) {
