@@ -198,6 +198,20 @@ func TestUsage_CountsUsesBeforeAChange(t *testing.T) {
 	})
 }
 
+// TestUsage_CountsUsesOfTwoDaysOnce writes uses of two days together, two seconds after midnight.
+func TestUsage_CountsUsesOfTwoDaysOnce(t *testing.T) {
+	ahead := func() time.Time { return time.Now().Add(2 * time.Second) }
+	testRunning(t, keys.Options{Now: ahead}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
+		raw := issue(t, s, keys.Fields{}).Raw
+		time.Sleep(24*time.Hour - 3*time.Second)
+		is.NoErr(verify(t, s, raw))
+		time.Sleep(2 * time.Second)
+		is.NoErr(verify(t, s, raw))
+		time.Sleep(3 * defaultFlushInterval)
+		is.Equal(get(t, store, 1).UseCount, int64(2))
+	})
+}
+
 var usesFlag = flag.Int("uses", 10_000, "number of keys of BenchmarkUses")
 
 // BenchmarkUses writes a use of each of many keys while another call writes to the
