@@ -193,3 +193,28 @@ func TestFollow_JoinDuringRead(t *testing.T) {
 		is.Equal(second.Take().FolderIDs, []int64{folders[0].ID, folders[1].ID})
 	})
 }
+
+// TestFollow_Again has changes of another tenant between two followers, and then a store that
+// panics.
+func TestFollow_Again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := memory.New().Symbols()
+		hooked := &hookedStore{Store: store}
+		s := newService(t, hooked, nil)
+		first := must(s.Follow(t.Context(), ""))(t)
+		id := first.Take().ID
+		first.Close()
+		must(newService(t, store.Tenant("b"), nil).CreateFolder(t.Context(), "B"))(t)
+		second := must(s.Follow(t.Context(), id))(t)
+		defer second.Close()
+		is.Equal(len(second.Take().FolderIDs), 0)
+
+		hooked.hold(func(symbols.Position) { panic("a bug") })
+		time.Sleep(time.Second)
+		hooked.hook.Store(nil)
+		folder := must(s.CreateFolder(t.Context(), "A"))(t)
+		time.Sleep(time.Second)
+		is.Equal(second.Take().FolderIDs, []int64{folder.ID})
+	})
+}
