@@ -158,6 +158,7 @@ func TestRevokeRaw(t *testing.T) {
 		}
 		is.Equal(revoke(string(token), "x", unknown, unknown), 0)
 		is.Equal(wrong, 2)
+		is.Equal(revoke(make([]string, 1000)...), 0)
 		is.NoErr(verify(t, s, other.Raw))
 
 		denied := errors.New("denied")

@@ -61,6 +61,15 @@ func TestReservation_DoesNotWaitForLargerOnes(t *testing.T) {
 	})
 }
 
+func TestNew_HasMemoryForSmallRequests(t *testing.T) {
+	is := is.New(t)
+	b := New[int](1)
+	for client := range 4 {
+		r := b.Reserve(client)
+		is.True(r.TryGrow(SmallSize))
+	}
+}
+
 func TestReservation_WaitsInOrderAndNotForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := is.New(t)
