@@ -54,3 +54,13 @@ func TestWatchDisk_ReportsReplacedDatabase(t *testing.T) {
 	p.watchDisk(ended)
 	is.True(strings.Contains(text.String(), "is another file now"))
 }
+
+// SQLite only says that it is unable to open the database file.
+func TestOpenSQLite_NamesFileThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	path := filepath.Join(t.TempDir(), "canvas.db")
+	is.NoErr(os.Mkdir(path+"-wal", 0o700)) // also for root
+	_, err := database.Open(t.Context(), "sqlite:"+path, nil)
+	is.True(err != nil && strings.Contains(err.Error(), "open "+path+"-wal: "))
+}

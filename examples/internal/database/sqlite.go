@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 	}
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, checkWritable(filepath.Dir(path))))
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, checkWritable(path)))
 	}
 	return &Database{
 		Storage:   db,
@@ -63,14 +64,20 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 	}, nil
 }
 
-// checkWritable returns an error if SQLite cannot create its other files in a directory.
-func checkWritable(directory string) error {
-	file, err := os.CreateTemp(directory, ".canvasback-*")
+// checkWritable returns an error if SQLite cannot create its other files beside that of path,
+// or cannot open the WAL.
+func checkWritable(path string) error {
+	if wal, err := os.OpenFile(path+"-wal", os.O_RDWR, 0); err == nil {
+		wal.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".canvasback-*")
 	if err != nil {
 		return err
 	}
-	file.Close()
-	return os.Remove(file.Name())
+	_, err = file.Write(make([]byte, 64<<10)) // on a full disk an empty file can be created
+	return errors.Join(err, file.Close(), os.Remove(file.Name()))
 }
 
 // BackUp copies the SQLite database of a URL to a new file, without migrating it.
