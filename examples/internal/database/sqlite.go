@@ -30,7 +30,8 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 	}
 	opened, _ := file.Stat()
 	file.Close()
-	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}}
+	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+		"journal_size_limit(67108864)"}} // of a WAL that has grown during a long read
 	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: pragmas.Encode()}
 	pool, err := sql.Open("sqlite", source.String())
 	if err != nil {
