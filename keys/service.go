@@ -32,7 +32,8 @@ type Options struct {
 	Pepper []byte
 
 	// PreviousPeppers are accepted for keys issued before Pepper was changed.
-	// An empty element accepts keys issued without a pepper.
+	// An empty element accepts keys issued without a pepper. If several processes share
+	// the store, add the next pepper here in all of them before one issues keys with it.
 	PreviousPeppers [][]byte
 
 	// FlushInterval is how often [Service.Run] writes last-used times to the
