@@ -28,7 +28,8 @@ type Limits struct {
 	// bodies and their values, imports, and responses while slow clients receive
 	// them. Requests of up to 64 KiB may use all of it, those of up to 1/128 of it
 	// seven eighths, and larger ones three quarters, so that none waits for larger
-	// ones. A client may have half of it, or one request that needs more.
+	// ones. A client may have half of it, and an eighth more for requests of up to 64 KiB, or
+	// one request that needs more.
 	//
 	// A body that waits for memory longer than IdleTimeout, and a response that waits
 	// longer than StoreTimeout, gets 503. One request at a time may exceed Memory, so

@@ -105,6 +105,20 @@ func TestMemoryBudget_LargeBodiesOfOneKeyEnd(t *testing.T) {
 	receive(t, second, 201)
 }
 
+// TestMemoryBudget_SmallRequestOfTheSameKey does not wait for the large one that has half of
+// the memory.
+func TestMemoryBudget_SmallRequestOfTheSameKey(t *testing.T) {
+	t.Parallel()
+	h := serveFolder(t, func(o *httpapi.Options) { o.Limits.Memory, o.Limits.IdleTimeout = 4<<20, 5*time.Second })
+	large := h.startBody("/symbol/folders/1/import", h.rawKey, 1<<20-1, strings.Repeat(" ", 300<<10)) // twice a buffer of 1 MiB
+	defer large.Close()
+	body := fmt.Sprintf(`{"name":"a","type":"text/plain","data":%q}`, strings.Repeat("a", 8<<10))
+	for range 20 { // the large one grows meanwhile
+		h.client("POST", "/symbol/folders/1/symbols", body).want(201)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func TestMemoryBudget_CountsImportsBeforeTheyExpand(t *testing.T) {
 	t.Parallel()
 	h := serveFolder(t, func(o *httpapi.Options) {

@@ -1,8 +1,8 @@
 // Package budget bounds the memory that requests make the process hold.
 //
 // A Budget is one number of bytes for all requests. Each class of requests leaves a part
-// of it to smaller ones, so that none waits for larger ones. A client has half of it, or a
-// single request that needs more.
+// of it to smaller ones, so that none waits for larger ones. A client has half of it, and
+// a little more for smaller requests, or a single request that needs more.
 package budget
 
 import (
@@ -37,8 +37,8 @@ func New[Client comparable](size int64) *Budget[Client] {
 	return &Budget[Client]{size: max(size, 4*SmallSize), clients: make(map[Client]int64)}
 }
 
-// class returns the class of requests of size bytes, and how much of the budget they
-// may use.
+// class returns the class of requests of size bytes, and how much of the budget all of
+// them may use.
 func (b *Budget[Client]) class(size int64) (class int, limit int64) {
 	switch {
 	case size <= SmallSize:
@@ -153,8 +153,12 @@ func (b *Budget[Client]) fits(r *Reservation[Client], size int64) bool {
 	_, limit := b.class(size)
 	size = min(size, limit) // all there is for a single request
 	others := b.clients[r.client] - r.size
-	return b.used-r.size+size <= limit && (others == 0 || others+size <= b.size/2)
+	return b.used-r.size+size <= limit && (others == 0 || others+size <= b.share(limit))
 }
+
+// share returns how much of the budget a client may use for a class with this limit: half, and
+// more for smaller requests, so that they do not wait for its larger ones.
+func (b *Budget[Client]) share(limit int64) int64 { return limit/2 + b.size/8 }
 
 // extend extends a Reservation to size bytes, which fit.
 func (b *Budget[Client]) extend(r *Reservation[Client], size int64) {
@@ -183,7 +187,7 @@ func (b *Budget[Client]) grant() {
 		}
 		var full [3]bool // classes
 		b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter[Client]) bool {
-			class, _ := b.class(w.wants)
+			class, limit := b.class(w.wants)
 			switch {
 			case !full[class] && b.fits(w.Reservation, w.wants):
 				b.extend(w.Reservation, w.wants)
@@ -192,7 +196,7 @@ func (b *Budget[Client]) grant() {
 				w.excess = w.wants - w.size
 			default:
 				others := b.clients[w.client] - w.size
-				full[class] = full[class] || others == 0 || others+w.wants <= b.size/2
+				full[class] = full[class] || others == 0 || others+w.wants <= b.share(limit)
 				return false
 			}
 			close(w.granted)
