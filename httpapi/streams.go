@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"example.com/canvasback/httpapi/internal/budget"
 )
 
 // streamLimiter limits how many long responses of a kind a client, and all clients, may
@@ -88,21 +85,4 @@ func download(next endpoint) endpoint {
 		defer streams.end(client)
 		return next(c)
 	}
-}
-
-// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory. A request that exceeds the memory does not wait:
-// the one whose turn it is may wait for that.
-func (c *call) inTurn(expensive bool, f func() error) error {
-	if !expensive || c.memory.Exceeds() {
-		return f()
-	}
-	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
-	defer cancel()
-	return c.api.turns.Do(ctx, c.client(), func() error {
-		if err := c.checkAfterWait(); err != nil {
-			return err
-		}
-		return f()
-	})
 }

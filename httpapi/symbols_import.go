@@ -116,11 +116,7 @@ func (e symbolEndpoints) importSymbols(c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	var out importResponse
-	err = c.inTurn(true, func() (err error) {
-		out, err = e.importArchive(c, options, archive)
-		return err
-	})
+	out, err := e.importArchive(c, options, archive)
 	if err != nil {
 		return err
 	}
@@ -139,25 +135,28 @@ func (e symbolEndpoints) importArchive(c *call, options *bundle.Options, archive
 		return out, missing
 	}
 	options.Folder = folder.Name
-	size, err := bundle.MemorySize(archive, options)
+	var size int64
+	err = c.inTurn(true, func() (err error) {
+		size, err = bundle.MemorySize(archive, options)
+		return err
+	})
+	if err == nil {
+		err = c.reserveForTurn(int64(len(archive)) + size)
+	}
 	if err != nil {
 		return out, err
 	}
-	if err := c.reserve(int64(len(archive)) + size); err != nil {
-		return out, err
-	}
-	contents, err := bundle.Read(c.detached(), archive, options)
-	if err != nil {
-		return out, err
-	}
-	if missing != nil {
-		return out, missing
-	}
+	var contents *bundle.Contents
 	var created []symbols.Symbol
-	if !options.DryRun {
-		if created, err = e.createSymbols(c, contents.Symbols()); err != nil {
-			return out, err
+	err = c.inTurn(true, func() (err error) {
+		contents, err = bundle.Read(c.detached(), archive, options)
+		if err = cmp.Or(err, missing); err == nil && !options.DryRun {
+			created, err = e.createSymbols(c, contents.Symbols())
 		}
+		return err
+	})
+	if err != nil {
+		return out, err
 	}
 	for _, symbol := range created {
 		c.touch("symbol", symbol.ID)

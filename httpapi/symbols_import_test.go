@@ -297,19 +297,28 @@ func TestImport_Libraries(t *testing.T) {
 }
 
 // TestImport_SeveralOfAClient: none waits in its turn for the memory of another, which waits
-// for its turn.
+// for its turn. Some have no memory yet, because their body is small.
 func TestImport_SeveralOfAClient(t *testing.T) {
 	t.Parallel()
-	h := serveFolder(t, func(o *httpapi.Options) { o.Limits.Memory = 8 << 20 })
-	svg := "<svg>" + strings.Repeat(" ", 1<<20) + "</svg>"
+	is := is.New(t)
+	h := serveFolder(t, func(o *httpapi.Options) {
+		o.Limits.Memory, o.Limits.StoreTimeout, o.Limits.ImportContents.Ratio = 8<<20, time.Second, 2000
+	})
+	archives := []string{"<svg>" + strings.Repeat(" ", 1<<20) + "</svg>", blankZip(t, 1, 2<<20)}
 	responses := make(chan response)
-	const count = 12
-	for range count {
-		go func() { responses <- h.importZip("/symbol/folders/1/import", []byte(svg)) }()
+	const count = 6 // of each
+	for i := range count {
+		data := symbols.NewSymbol{Name: "a", Type: "a/b", Data: strings.Repeat("a", 1<<20)}
+		symbol := must(h.options.Symbols.CreateSymbol(t.Context(), 1, data))(t)
+		is.NoErr(h.options.Symbols.DeleteSymbol(t.Context(), symbol.ID, symbols.Any, 0))
+		for _, archive := range archives {
+			go func() { responses <- h.importZip("/symbol/folders/1/import", []byte(archive)) }()
+		}
+		go func() { responses <- h.client("POST", fmt.Sprintf("/symbol/trash/%d/restore", i+1), "") }()
 	}
-	for range count {
-		if got := <-responses; got.status != 201 {
-			t.Errorf("status %d: %s", got.status, got.body)
+	for range 3 * count {
+		if got := <-responses; got.status >= 300 {
+			t.Errorf("%.30s: status %d: %s", got.request, got.status, got.body)
 		}
 	}
 }

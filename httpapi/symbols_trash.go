@@ -70,21 +70,21 @@ type restoreRequest struct {
 	FolderID optional[int64] `json:"folderId"`
 }
 
-func (e symbolEndpoints) restore(_ context.Context, c *call, in restoreRequest) (reply, error) {
+func (e symbolEndpoints) restore(ctx context.Context, c *call, in restoreRequest) (reply, error) {
 	c.touch("folder", in.FolderID.list()...)
+	list, err := e.all.Tenant(c.tenant).ListTrash(ctx, symbols.Range{After: c.id - 1, Limit: 1})
+	if err != nil {
+		return reply{}, err
+	}
+	for _, entry := range list.Entries {
+		if entry.ID == c.id && entry.SymbolID != 0 { // the store reads it, and it is encoded
+			err = c.reserveForTurn(c.memory.Size() + 2*entry.Size)
+		}
+	}
+	if err != nil {
+		return reply{}, err
+	}
 	return c.slowly(func(ctx context.Context) (reply, error) {
-		list, err := e.all.Tenant(c.tenant).ListTrash(ctx, symbols.Range{After: c.id - 1, Limit: 1})
-		if err != nil {
-			return reply{}, err
-		}
-		for _, entry := range list.Entries {
-			if entry.ID == c.id && entry.SymbolID != 0 { // the store reads it, and it is encoded
-				err = c.reserve(c.memory.Size() + 2*entry.Size)
-			}
-		}
-		if err != nil {
-			return reply{}, err
-		}
 		restored, err := e.all.Tenant(c.tenant).Restore(ctx, c.id, in.FolderID.pointer(), c.keyID)
 		switch {
 		case err != nil:
