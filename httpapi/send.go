@@ -91,7 +91,7 @@ func (c *call) writeSized(status int, size int64, write func(io.Writer) error) {
 	if c.r.Method == http.MethodHead {
 		return
 	}
-	if size <= stream.ChunkSize && c.r.ProtoMajor == 1 { // over HTTP/2 the client may have no window
+	if size <= stream.ChunkSize && !stream.IsHTTP2(&c.w, c.r) { // over HTTP/2 the client may have no window
 		write(&c.w)
 		return
 	}

@@ -42,7 +42,7 @@ func TestFrameworks_UpgradeToHTTP2(t *testing.T) {
 	defer server.Close()
 
 	// A client that reads steadily receives all, although that takes longer than WriteTimeout.
-	framer := upgrade(t, server, string(fixture.RawKey), 65535)
+	framer := upgrade(t, server, "download", string(fixture.RawKey), 65535)
 	began := time.Now()
 	for got := 0; got < size; {
 		frame, err := framer.ReadFrame()
@@ -59,22 +59,24 @@ func TestFrameworks_UpgradeToHTTP2(t *testing.T) {
 	}
 	is.True(time.Since(began) > writeTimeout)
 
-	// One that reads nothing is reset after IdleTimeout.
-	framer = upgrade(t, server, string(fixture.RawKey), 0)
-	began = time.Now()
-	for {
-		frame, err := framer.ReadFrame()
-		is.NoErr(err)
-		if _, ok := frame.(*http2.RSTStreamFrame); ok {
-			break
+	// One that reads nothing is reset after IdleTimeout, also if the response is short.
+	for _, route := range []string{"download", "nope"} {
+		framer = upgrade(t, server, route, string(fixture.RawKey), 0)
+		began = time.Now()
+		for {
+			frame, err := framer.ReadFrame()
+			is.NoErr(err)
+			if _, ok := frame.(*http2.RSTStreamFrame); ok {
+				break
+			}
 		}
+		is.True(time.Since(began) < writeTimeout)
 	}
-	is.True(time.Since(began) < writeTimeout)
 	is.Equal(log.String(), "")
 }
 
-// upgrade downloads the source "s" over a new connection with the given window.
-func upgrade(t *testing.T, server *httptest.Server, rawKey string, window uint32) *http2.Framer {
+// upgrade requests the source "s" over a new connection with the given window.
+func upgrade(t *testing.T, server *httptest.Server, route, rawKey string, window uint32) *http2.Framer {
 	t.Helper()
 	is := is.New(t)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -82,8 +84,8 @@ func upgrade(t *testing.T, server *httptest.Server, rawKey string, window uint32
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	const body = `{"sourceFileUrl":"s"}`
-	fmt.Fprintf(conn, "POST /api/viewer/exports/download HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nConnection: Upgrade, HTTP2-Settings\r\n"+
-		"Upgrade: h2c\r\nHTTP2-Settings: \r\nContent-Length: %d\r\n\r\n%s", rawKey, len(body), body)
+	fmt.Fprintf(conn, "POST /api/viewer/exports/%s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nConnection: Upgrade, HTTP2-Settings\r\n"+
+		"Upgrade: h2c\r\nHTTP2-Settings: AAQAAAAA\r\nContent-Length: %d\r\n\r\n%s", route, rawKey, len(body), body)
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
 	is.NoErr(err)

@@ -49,10 +49,10 @@ func New(w http.ResponseWriter, r *http.Request, idleTimeout time.Duration) *Wri
 	out := &Writer{
 		w:         w,
 		control:   http.NewResponseController(w),
-		conn:      http1Conn(r),
+		conn:      http1Conn(w, r),
 		timeout:   idleTimeout,
 		chunkSize: ChunkSize,
-		http2:     r.ProtoMajor > 1 || isUpgraded(r),
+		http2:     IsHTTP2(w, r),
 		noFlush:   !canFlush(Innermost(w)),
 	}
 	if !out.http2 && w.Header().Get("Content-Length") == "" {
@@ -90,7 +90,7 @@ func Warning(w http.ResponseWriter, r *http.Request) string {
 		return ""
 	case !canFlush(w):
 		return "downloads may be buffered: the ResponseWriter can neither flush nor set deadlines, as behind http.TimeoutHandler"
-	case http1Conn(r) == nil && r.Context().Value(http.ServerContextKey) != nil:
+	case http1Conn(w, r) == nil && r.Context().Value(http.ServerContextKey) != nil:
 		return "downloads end with the WriteTimeout of the server: the ResponseWriter cannot set deadlines, as behind middleware without Unwrap"
 	}
 	return ""
@@ -229,7 +229,7 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if conn := http1Conn(r); conn != nil && r.Context().Err() == nil {
+	if conn := http1Conn(w, r); conn != nil && r.Context().Err() == nil {
 		resetConn(conn) // it still serves this request
 		return
 	}
@@ -241,7 +241,7 @@ func Abort(w http.ResponseWriter, r *http.Request) {
 // [ConnContext], the handler must begin no other one. Over HTTP/1 without it the client may
 // receive what is queued and FIN; the handler must then call [Abort].
 func Interrupt(w http.ResponseWriter, r *http.Request) {
-	if conn := http1Conn(r); conn != nil {
+	if conn := http1Conn(w, r); conn != nil {
 		resetConn(conn)
 		return
 	}
@@ -287,17 +287,21 @@ type connKey struct{}
 
 // http1Conn returns the connection that serves r and nothing else, or nil. It is
 // nil for HTTP/2, whose connections are shared, and without [ConnContext].
-func http1Conn(r *http.Request) net.Conn {
-	if r.ProtoMajor != 1 || isUpgraded(r) {
+func http1Conn(w http.ResponseWriter, r *http.Request) net.Conn {
+	if IsHTTP2(w, r) {
 		return nil
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	return conn
 }
 
-// isUpgraded reports whether r may have upgraded its connection to HTTP/2 (RFC 7540, section
-// 3.2), as with package h2c. Its version is still 1.1.
-func isUpgraded(r *http.Request) bool { return r.Header["Http2-Settings"] != nil }
+// IsHTTP2 reports whether the response of w is a stream. A request that has upgraded its
+// connection to HTTP/2 (RFC 7540, section 3.2), as with package h2c, still has the version 1.1;
+// where nothing upgrades, its connection can be taken over.
+func IsHTTP2(w http.ResponseWriter, r *http.Request) bool {
+	_, http1 := Innermost(w).(http.Hijacker)
+	return r.ProtoMajor > 1 || !http1 && r.Header["Http2-Settings"] != nil
+}
 
 func netConn(conn net.Conn) net.Conn {
 	if outer, ok := conn.(interface{ NetConn() net.Conn }); ok {
