@@ -198,8 +198,8 @@ var mounts = []struct {
 		r.Mount("/chi", httpapi.Handler(&o))
 		return r
 	}},
-	{"with a Prefix that URLs escape", "/gr%C3%B6%C3%9Fe", func(o httpapi.Options) http.Handler {
-		o.Prefix = "/größe"
+	{"with a Prefix that URLs escape", "/gr%c3%b6%C3%9Fe(1)", func(o httpapi.Options) http.Handler {
+		o.Prefix = "/größe(1)"
 		return httpapi.Handler(&o)
 	}},
 	{"in chi behind StripPrefix, nested", "/v1/chi", func(o httpapi.Options) http.Handler {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -99,12 +98,12 @@ func (c *call) cutPrefix() bool {
 		return true
 	}
 	p, ok := strings.CutPrefix(c.r.URL.Path, prefix)
-	raw, rawOK := strings.CutPrefix(c.r.URL.RawPath, (&url.URL{Path: prefix}).EscapedPath())
-	if !ok || !rawOK && c.r.URL.RawPath != "" {
+	if !ok {
 		return false
 	}
+	raw := strings.SplitN(c.r.URL.RawPath, "/", strings.Count(prefix, "/")+2)
 	c.r.URL = new(*c.r.URL)
-	c.r.URL.Path, c.r.URL.RawPath = p, raw
+	c.r.URL.Path, c.r.URL.RawPath = p, "/"+raw[len(raw)-1] // ignored if it does not encode p
 	return true
 }
 
