@@ -99,7 +99,7 @@ export const importLibrary = (folder, file, imported) => new Promise((closed) =>
 	const go = button("", { kind: "main", onclick: () => runOnce(go, () => attempt(async () => {
 		const { imported: count, files } = await upload("", "Importing");
 		close();
-		await imported();
+		await imported().catch(() => {}); // what is shown is old
 		announce(`${plural(count, "symbol")} imported into ${folder.name}.`, async () => {
 			for (let i = 0; i < files.length; i += 1000) {
 				await call("POST", "symbol/symbols/delete", { key: "client", body: { ids: files.slice(i, i + 1000).map(({ symbolId }) => symbolId) } });
