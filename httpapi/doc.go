@@ -30,7 +30,7 @@
 //     warning is logged once.
 //   - Middleware that compresses, such as echo's, chi's and gin-contrib/gzip, also
 //     compresses downloads and their ranges, and removes the Content-Length. Mount the API
-//     outside of it: it compresses lists by itself.
+//     outside of it: the API compresses lists by itself.
 //   - Behind other servers than net/http, such as fasthttp with Fiber's adaptor, a
 //     truncated download may look complete.
 //   - Caddy 2.6, and HAProxy 2.6 and Varnish 7.1 over HTTP/2, complete a truncated

@@ -86,7 +86,7 @@ export const importLibrary = (folder, file, imported) => new Promise((closed) =>
 	};
 	const attempt = async (action) => {
 		await action().catch((error) => {
-			if (stop.signal.aborted) return go.ariaBusy && announce(`Stopped. ${file.name} may have been imported all the same.`);
+			if (stop.signal.aborted) return go.hasAttribute("aria-busy") && announce(`Stopped. ${file.name} may have been imported all the same.`);
 			fill(
 				content,
 				h("div.problem", errorContent(error)),
