@@ -62,7 +62,7 @@ type LinkStore interface {
 	// InsertLink deletes up to [PruneStep] links that have expired at
 	// link.CreatedAt, and as many of the same owner that are used up. It then
 	// stores a link with Version 1 and Served 0; its digest is new. Instead it
-	// returns [ErrTooManyLinks] if the owner, or the client of the owner, would
+	// changes nothing and returns [ErrTooManyLinks] if the owner, or the client of the owner, would
 	// have more than the limits. Concurrent calls may exceed them.
 	InsertLink(ctx context.Context, link StoredLink, limits LinkLimits) error
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Store stores keys. It enforces no rules: its input is valid and complete. It is
-// responsible for identity, and for the log of changes.
+// responsible for identity, for digests that no two keys share, and for the log of changes.
 //
 // All methods are safe for concurrent use, by several processes if the store is shared. When a
 // method returns, its change is durable and visible to every call that starts later. Records
@@ -57,7 +57,7 @@ type Store interface {
 	// Update reads the keys with the ids, calls change to modify them, and stores
 	// those that differ in the same transaction: concurrent updates of one key are
 	// serialized. It returns the keys as stored. The ids are different; keys have
-	// ascending ids, and ids without a key are left out.
+	// ascending ids, and ids without a key are left out, even if none remains.
 	//
 	// If change returns an error, nothing is stored and Update returns that
 	// error. Update may call change more than once; change must not call the

@@ -130,16 +130,16 @@ type Store interface {
 	UpdateSymbols(ctx context.Context, ids []int64, stamp Stamp, change func(*SymbolInfo) error) (int, error)
 
 	// DeleteSymbols moves the symbols with the given ids, which are different, to
-	// the trash, each as an entry, unless the deletion is final. It does this for
-	// all or none, and returns a [MissingError], or [ErrChanged] if a version does
+	// the trash, each as an entry, ids ascending, unless the deletion is final. It does
+	// this for all or none, and returns a [MissingError], or [ErrChanged] if a version does
 	// not match.
 	DeleteSymbols(ctx context.Context, ids []int64, d Deletion) error
 
 	// ListTrash returns a page of the entries that were deleted after oldest.
 	ListTrash(ctx context.Context, oldest time.Time, r Range) (TrashPage, error)
 
-	// RestoreTrash restores an entry that was deleted after oldest: a folder and
-	// its symbols, or a symbol into the folder that the function target returns.
+	// RestoreTrash restores an entry that was deleted after oldest: a folder and its symbols,
+	// or a symbol into the folder that target returns. It calls target for both.
 	// Symbols get the stamp, and all get new versions. It returns
 	// [ErrTrashNotFound], [ErrFolderNameTaken], [ErrFolderNotFound], or the error
 	// of target.
