@@ -24,6 +24,8 @@ func RunConcurrent(t *testing.T, open func(t testing.TB) Harness) {
 		{"a key is found by its current digest only", concurrentDigestUpdates},
 		{"LastUsedAt is the latest of all and UseCount the sum", concurrentTouches},
 		{"no change is missing from the log", concurrentChanges},
+		{"deletions and functions see what is current", contendedChanges},
+		{"of a deletion and a change of one version one succeeds", concurrentMatches},
 		{"DeleteFolder leaves no symbol", concurrentFolderDeletes},
 		{"opposite moves succeed", concurrentMoves},
 		{"equal versions mean equal data", concurrentReads},

@@ -125,7 +125,7 @@ func concurrentTouches(t *testing.T, handles []Storage) {
 			batch := slices.Clone(uses)
 			for j := range batch {
 				batch[j].At = testTime.Add(time.Duration((i+j+round)%workers) * time.Second)
-				batch[j].Count = int64(j)
+				batch[j].Count, batch[j].Today = int64(j), int64(j)
 			}
 			if i%2 == 0 {
 				slices.Reverse(batch)
@@ -139,7 +139,14 @@ func concurrentTouches(t *testing.T, handles []Storage) {
 		must(t, err)
 	}
 	all := listKeys(t, handles[0])
+	rows, err := handles[0].Keys().Usage(t.Context(), idsOf(all.Keys), nil, 0)
+	must(t, err)
+	requests := make(map[int64]int64)
+	for _, row := range rows {
+		requests[row.KeyID] += row.Requests
+	}
 	for j, key := range all.Keys {
+		wantEqual(t, "the usage of a key is", requests[key.ID], key.UseCount)
 		if want := testTime.Add((workers - 1) * time.Second); !key.LastUsedAt.Equal(want) {
 			t.Errorf("key %d was last used %v, want %v", key.ID, key.LastUsedAt, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/canvasback/keys"
 	"example.com/canvasback/symbols"
 )
 
@@ -106,6 +107,112 @@ func contendedSymbolUpdate(t *testing.T, handles []Storage) {
 	must(t, err)
 	if n := len(got.Data) - len(symbol.Data); n != updates {
 		t.Errorf("the symbol has %d of %d updates", n, updates)
+	}
+}
+
+// contendedChanges makes another change while a function is being called.
+func contendedChanges(t *testing.T, handles []Storage) {
+	s, other := handles[0], handles[len(handles)-1]
+	during := func(name string, call func(function func() error) error, change func() error) []error {
+		t.Helper()
+		done := make(chan error, 1)
+		start := sync.OnceFunc(func() {
+			go func() { done <- change() }()
+			time.Sleep(200 * time.Millisecond)
+		})
+		errs := []error{call(func() error { start(); return nil })}
+		select {
+		case err := <-done:
+			return append(errs, err)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s leaves a lock", name)
+		}
+		return nil
+	}
+
+	key := insertKey(t, s, "key")
+	during("keys.Delete", func(function func() error) error {
+		var checked []keys.Key
+		got, err := s.Keys().Delete(t.Context(), []int64{key.ID}, func(list []keys.Key) error {
+			checked = list
+			return function()
+		})
+		must(t, err)
+		wantList(t, "Delete returns", got, checked)
+		return err
+	}, func() error {
+		_, err := UpdateKey(t.Context(), other.Keys(), key.ID, func(key *keys.Key) error { key.Name = "new"; return nil })
+		return err
+	})
+
+	symbol := insertSymbol(t, s, "symbol")
+	tag := func(s Storage, name string, function func() error) error {
+		_, err := s.Symbols().UpdateSymbols(t.Context(), []int64{symbol.ID}, restorer, func(info *symbols.SymbolInfo) error {
+			info.Tags = newTags(append(info.Tags.List(), name)...)
+			return function()
+		})
+		return err
+	}
+	for _, err := range during("symbols.UpdateSymbols", func(function func() error) error {
+		return tag(s, "one", function)
+	}, func() error {
+		return tag(other, "other", func() error { return nil })
+	}) {
+		must(t, err)
+	}
+	got, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
+	must(t, err)
+	wantEqual(t, "the number of tags is", len(got.Tags.List()), 3)
+
+	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
+	entry := listTrash(t, s.Symbols()).Entries[0]
+	restore := func(s Storage, function func() error) error {
+		_, err := s.Symbols().RestoreTrash(t.Context(), entry.ID, longAgo, restorer, func(entry symbols.TrashEntry) (int64, error) {
+			return entry.FolderID, function()
+		})
+		return err
+	}
+	wantOne(t, during("symbols.RestoreTrash", func(function func() error) error {
+		return restore(s, function)
+	}, func() error {
+		return restore(other, func() error { return nil })
+	}), symbols.ErrTrashNotFound)
+}
+
+// concurrentMatches deletes folders and symbols of a version while others change them.
+func concurrentMatches(t *testing.T, handles []Storage) {
+	for round := range iterations(30, 300) {
+		symbol := insertSymbol(t, handles[0], strconv.Itoa(round))
+		folder, err := handles[0].Symbols().GetFolder(t.Context(), symbol.FolderID)
+		must(t, err)
+		for _, calls := range [][2]func(s symbols.Store) error{
+			{
+				func(s symbols.Store) error {
+					return s.DeleteSymbols(t.Context(), []int64{symbol.ID}, symbols.Deletion{Match: symbols.IfMatch(symbol.Version)})
+				},
+				func(s symbols.Store) error {
+					_, err := s.UpdateSymbol(t.Context(), symbol.ID, func(symbol *symbols.Symbol) error { symbol.Name = "new"; return nil })
+					return err
+				},
+			},
+			{
+				func(s symbols.Store) error {
+					return s.DeleteFolder(t.Context(), folder.ID, symbols.Deletion{Match: symbols.IfMatch(folder.Version)})
+				},
+				func(s symbols.Store) error {
+					_, err := s.UpdateFolder(t.Context(), folder.ID, func(folder *symbols.Folder) error { folder.Name += " new"; return nil })
+					return err
+				},
+			},
+		} {
+			errs := parallel(handles, 2, func(s Storage, i int) error { return calls[i^round&1](s.Symbols()) })
+			errs[0], errs[1] = errs[round&1], errs[1^round&1]
+			changed := errors.Is(errs[0], symbols.ErrChanged) && errs[1] == nil
+			gone := errors.Is(errs[1], symbols.ErrSymbolNotFound) || errors.Is(errs[1], symbols.ErrFolderNotFound)
+			if !changed && (errs[0] != nil || !gone) {
+				t.Errorf("the deletion returns %v, the change %v", errs[0], errs[1])
+			}
+		}
 	}
 }
 

@@ -292,10 +292,8 @@ func concurrentCancels(t *testing.T, handles []Storage) {
 	if n := int64(len(got.Data)); n < updated.Load() || n > updated.Load()+inDoubt.Load() {
 		t.Errorf("%d updates are stored, want %d and up to %d more", n, updated.Load(), inDoubt.Load())
 	}
-	page, err := handles[0].Symbols().ListSymbols(t.Context(), counted.ID, symbols.Range{}, unlimited, true)
-	must(t, err)
 	found := make(map[string]int)
-	for _, symbol := range page.Symbols {
+	for _, symbol := range listSymbols(t, handles[0], counted.ID) {
 		found[strings.TrimRight(symbol.Name, "ab")]++
 	}
 	for _, pairs := range stored {

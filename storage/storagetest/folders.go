@@ -14,6 +14,7 @@ var folderChecks = []check{
 	{"folder names are unique", folderNameTaken},
 	{"UpdateFolder returns an error only for a taken name", folderRename},
 	{"an error of the function leaves the folder unchanged", folderUpdateFails},
+	{"UpdateFolder ignores changes of ID and Version", folderUpdateIgnoresFields},
 	{"methods return ErrFolderNotFound", folderNotFound},
 	{"DeleteFolder deletes the symbols of the folder only", folderDelete},
 	{"ids are not reused", folderIDsNotReused},
@@ -46,15 +47,21 @@ func folderRange(t *testing.T, s Harness) {
 		t.Errorf("ListFolders of an empty storage returns %+v", list)
 	}
 	var want []symbols.Folder
-	for _, name := range []string{"d", "a", "c", "b"} {
+	for _, name := range []string{"d", "a", "deleted", "c", "b"} {
 		want = append(want, insertFolder(t, s, name))
 	}
+	deleted := want[2].ID
+	must(t, s.Symbols().DeleteFolder(t.Context(), deleted, deletion))
+	want = slices.Delete(want, 2, 3)
 	version, err := s.Symbols().FolderListVersion(t.Context())
 	must(t, err)
 	for limit := -1; limit < 6; limit++ {
 		for first := range 5 {
 			r := symbols.Range{Limit: limit}
-			if first > 0 {
+			switch {
+			case first == 2:
+				r.After = deleted
+			case first > 0:
 				r.After = want[first-1].ID
 			}
 			last := 4
@@ -68,6 +75,9 @@ func folderRange(t *testing.T, s Harness) {
 			}
 		}
 	}
+	list, err = s.Symbols().ListFolders(t.Context(), symbols.Range{Limit: math.MaxInt})
+	must(t, err)
+	wantList(t, "ListFolders without a limit returns", list.Folders, want)
 }
 
 func folderIDs(t *testing.T, s Harness) {
@@ -165,6 +175,22 @@ func folderUpdateFails(t *testing.T, s Harness) {
 	})
 	wantError(t, err, errCallback)
 	wantFolders(t, s, folder)
+}
+
+func folderUpdateIgnoresFields(t *testing.T, s Harness) {
+	want := insertFolder(t, s, "folder")
+	for range 2 { // the second call changes nothing
+		previous := want
+		got, err := s.Symbols().UpdateFolder(t.Context(), want.ID, func(folder *symbols.Folder) error {
+			*folder = symbols.Folder{ID: folder.ID + 1, Name: "renamed", Version: 1}
+			return nil
+		})
+		must(t, err)
+		if want.Name, want.Version = "renamed", got.Version; got != want || got.Version == 1 || (got.Version == previous.Version) != (previous.Name == "renamed") {
+			t.Errorf("UpdateFolder returns %+v for %+v", got, previous)
+		}
+		wantFolders(t, s, want)
+	}
 }
 
 func folderNotFound(t *testing.T, s Harness) {

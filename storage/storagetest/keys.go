@@ -20,6 +20,7 @@ var keyChecks = []check{
 	{"times are stored to the millisecond, in UTC", keyTimes},
 	{"methods return ErrNotFound", keyNotFound},
 	{"Update stores the changes of the function", keyUpdate},
+	{"Update stores a change of any field", keyUpdateField},
 	{"an error of the function leaves the key unchanged", keyUpdateFails},
 	{"Update ignores changes of ID, CreatedAt, LastUsedAt and UseCount", keyUpdateIgnoresFields},
 	{"Delete removes one key", keyDelete},
@@ -258,6 +259,32 @@ func keyUpdate(t *testing.T, s Harness) {
 	wantKey(t, s, other)
 }
 
+// keyUpdateField changes one field at a time.
+func keyUpdateField(t *testing.T, s Harness) {
+	key := insertUsedKey(t, s)
+	for _, change := range []func(*keys.Key){
+		func(key *keys.Key) { key.Name = "new" },
+		func(key *keys.Key) { key.Prefix = "new" },
+		func(key *keys.Key) { key.Mask = "new" },
+		func(key *keys.Key) { key.Owner = "new" },
+		func(key *keys.Key) { key.Scopes = keys.ParseScopes("new") },
+		func(key *keys.Key) { key.Active = true },
+		func(key *keys.Key) { key.ExpiresAt = testTime.Add(time.Millisecond) },
+		func(key *keys.Key) { key.UpdatedAt = testTime.Add(time.Millisecond) },
+		func(key *keys.Key) { key.PreviousExpiresAt = testTime.Add(time.Millisecond) },
+		func(key *keys.Key) { key.PublicKey[1] = 3 },
+		func(key *keys.Key) { key.PreviousPublicKey[1] = 4 },
+	} {
+		change(&key)
+		ids := []int64{key.ID + 1, key.ID}
+		got, err := s.Keys().Update(t.Context(), ids, func(list []keys.Key) error { change(&list[0]); return nil })
+		must(t, err)
+		wantList(t, "Update returns", got, []keys.Key{key})
+		wantList(t, "the argument of Update is", ids, []int64{key.ID + 1, key.ID})
+		wantKey(t, s, key)
+	}
+}
+
 func keyUpdateFails(t *testing.T, s Harness) {
 	key := insertKey(t, s, "key")
 	before := epoch(t, s)
@@ -380,7 +407,8 @@ func keyFilter(t *testing.T, s Harness) {
 		key = storeKey(t, s, key)
 		all = append(all, key)
 	}
-	must(t, deleteKey(t, s, all[5].ID))
+	deleted := all[5].ID
+	must(t, deleteKey(t, s, deleted))
 	all = slices.Delete(all, 5, 6)
 	for i, owner := range map[int]string{0: "a", 1: "", 2: "a", 3: "A"} {
 		key, err := UpdateKey(t.Context(), s.Keys(), all[i].ID, func(key *keys.Key) error {
@@ -391,7 +419,7 @@ func keyFilter(t *testing.T, s Harness) {
 		all[i] = key
 	}
 	for _, owner := range []*string{nil, new("a"), new("A"), new("a "), new("b")} {
-		for after := int64(-1); after <= all[10].ID+1; after++ {
+		for _, after := range slices.Concat([]int64{-1, 0, all[0].ID - 1, deleted, all[10].ID + 1}, idsOf(all)) {
 			for limit := -1; limit < 14; limit++ {
 				var want keys.Page
 				for _, key := range all {
@@ -417,6 +445,13 @@ func keyFilter(t *testing.T, s Harness) {
 	if len(page.Keys) > 0 || page.More {
 		t.Errorf("List after the last id returns %+v", page)
 	}
+}
+
+func idsOf(list []keys.Key) (ids []int64) {
+	for _, key := range list {
+		ids = append(ids, key.ID)
+	}
+	return ids
 }
 
 func keyIDsNotReused(t *testing.T, s Harness) {

@@ -14,6 +14,7 @@ import (
 func keyImport(t *testing.T, s Harness) {
 	existing := newKey("existing")
 	existing.PreviousDigest, existing.PreviousExpiresAt = newKey("previous").Digest, testTime.Add(time.Millisecond)
+	existing.PreviousPublicKey = keys.PublicKey{2}
 	existing = storeKey(t, s, existing)
 	var list []keys.Key
 	for i := range 1000 {
@@ -26,24 +27,32 @@ func keyImport(t *testing.T, s Harness) {
 		with := slices.Clone(list)
 		with[7] = newKey(taken)
 		_, err := s.Keys().Import(t.Context(), with[:10])
-		if got := new(keys.TakenError); !errors.As(err, &got) || got.Index != 7 {
+		if takenIndex(err) != 7 {
 			t.Errorf("Import of a digest that exists returns %v", err)
 		}
 	}
 	two := []keys.Key{list[0], newKey("previous"), newKey("existing")}
-	if _, err := s.Keys().Import(t.Context(), two); err == nil || err.Error() != (&keys.TakenError{Index: 1}).Error() {
+	if _, err := s.Keys().Import(t.Context(), two); takenIndex(err) != 1 {
 		t.Errorf("Import of two digests that exist returns %v", err)
 	}
 	late := newKey("previous")
 	late.CreatedAt = existing.PreviousExpiresAt // the overlap has ended
+	before := epoch(t, s)
+	taken := newKey("existing")
+	taken.CreatedAt = late.CreatedAt
+	if _, err := s.Keys().Import(t.Context(), []keys.Key{late, taken}); takenIndex(err) != 1 {
+		t.Errorf("Import of another digest that exists returns %v", err)
+	}
+	existing.PreviousDigest, existing.PreviousExpiresAt, existing.PreviousPublicKey = keys.Digest{}, time.Time{}, keys.PublicKey{}
+	wantKey(t, s, existing)
+	before = wantChanges(t, s, before, existing.Digest, late.Digest)
 	lateIDs, err := s.Keys().Import(t.Context(), []keys.Key{late})
 	must(t, err)
 	if got, err := s.Keys().Find(t.Context(), late.Digest); err != nil || got.ID != lateIDs[0] {
 		t.Errorf("Find of a digest that was imported again returns %+v, %v", got, err)
 	}
-	existing.PreviousDigest, existing.PreviousExpiresAt = keys.Digest{}, time.Time{}
 	wantKey(t, s, existing)
-	before := epoch(t, s)
+	before = wantChanges(t, s, before, late.Digest)
 	ids, err := s.Keys().Import(t.Context(), list)
 	must(t, err)
 	if !slices.IsSorted(ids) || len(ids) != len(list) || ids[0] <= existing.ID {
@@ -61,6 +70,17 @@ func keyImport(t *testing.T, s Harness) {
 	}
 	page := listKeys(t, s)
 	wantEqual(t, "the number of keys is", len(page.Keys), len(list)+2)
+	page, err = s.Keys().List(t.Context(), keys.Filter{Owner: &list[0].Owner}, keys.Range{})
+	must(t, err)
+	wantEqual(t, "the number of keys of the owner is", len(page.Keys), len(list))
+}
+
+// takenIndex returns the index of a TakenError, or -1.
+func takenIndex(err error) int {
+	if taken, ok := errors.AsType[*keys.TakenError](err); ok {
+		return taken.Index
+	}
+	return -1
 }
 
 // keyWhole checks what Update and Delete pass to the function and return.

@@ -30,6 +30,8 @@ func keyTouchPublicKey(t *testing.T, s Harness) {
 	}
 	key.PublicKey = keys.PublicKey{1}
 	touch(key.Digest, 1)
+	key.PublicKey = keys.PublicKey{5}
+	touch(key.Digest, 5)
 	key.PreviousPublicKey = keys.PublicKey{2}
 	touch(key.PreviousDigest, 2)
 	touch(other.Digest, 3) // of another key
@@ -42,7 +44,7 @@ func keyTouchPublicKey(t *testing.T, s Harness) {
 		return nil
 	})
 	must(t, err)
-	if key.PreviousPublicKey != (keys.PublicKey{1}) || key.PublicKey != (keys.PublicKey{4}) {
+	if key.PreviousPublicKey != (keys.PublicKey{5}) || key.PublicKey != (keys.PublicKey{4}) {
 		t.Errorf("Update returns %+v", key)
 	}
 	wantKey(t, s, key)
@@ -88,6 +90,7 @@ func keyUsage(t *testing.T, s Harness) {
 	want([]int64{}, nil, 0)
 	want(nil, nil, 0, keys.UsageRow{Day: today - 1, Requests: 2}, keys.UsageRow{Day: today, Requests: 14}, keys.UsageRow{Day: today + 1, Requests: 7})
 	want(nil, new("tenant"), 0, keys.UsageRow{Day: today, Requests: 10})
+	want(nil, new(""), today, keys.UsageRow{Day: today, Requests: 4}, keys.UsageRow{Day: today + 1, Requests: 7})
 	want([]int64{id, otherID}, nil, today, keys.UsageRow{KeyID: id, Day: today, Requests: 14}, keys.UsageRow{KeyID: otherID, Day: today + 1, Requests: 7})
 	want([]int64{id}, new("tenant"), today-1, keys.UsageRow{KeyID: id, Day: today, Requests: 10})
 	must(t, deleteKey(t, s, id))
@@ -161,6 +164,9 @@ func keyTouchIdentity(t *testing.T, s Harness) {
 		}, now))
 		wantKey(t, s, key)
 		wantKey(t, s, other)
+	}
+	if rows, err := s.Keys().Usage(t.Context(), nil, nil, 0); err != nil || len(rows) > 0 {
+		t.Errorf("Usage returns %+v, %v; want nothing", rows, err)
 	}
 	must(t, s.Keys().Touch(t.Context(), []keys.Use{
 		{ID: key.ID, CreatedAt: key.CreatedAt.Add(-time.Hour), At: now, Count: 1},

@@ -171,12 +171,19 @@ func linkLimits(t *testing.T, s Harness) {
 	for _, link := range kept {
 		wantLink(t, s, link)
 	}
+	large := bytes.Repeat([]byte("x"), 601) // a replaced plan counts
+	insertLink(t, s, sized("j", "z", "one", 1), limits)
+	_, err := linkStore(t, s).ReplacePlan(t.Context(), digestOf("j"), 1, large)
+	must(t, err)
+	tooMany(sized("k", "z", "one", 0))
 }
 
 func linkUsedUp(t *testing.T, s Harness) {
 	limits := linksUpTo(2, 1000)
 	limits.Served = 10
-	a, b := insertLink(t, s, newLink("a", "x"), limits), insertLink(t, s, newLink("b", "x"), limits)
+	a := newLink("a", "x")
+	a.Client = digestOf("another client")
+	a, b := insertLink(t, s, a, limits), insertLink(t, s, newLink("b", "x"), limits)
 	other := insertLink(t, s, newLink("other", "y"), limits)
 	must(t, linkStore(t, s).AddServed(t.Context(), a.Digest, 9))
 	wantError(t, linkStore(t, s).InsertLink(t.Context(), newLink("c", "x"), limits), exports.ErrTooManyLinks)
@@ -211,6 +218,10 @@ func linkExpiry(t *testing.T, s Harness) {
 	wantNoLink(t, s, next)
 	wantLink(t, s, late)
 	wantLink(t, s, last)
+	next.CreatedAt, next.ExpiresAt = last.ExpiresAt, last.ExpiresAt.Add(time.Hour)
+	insertLink(t, s, next, linksUpTo(1, 1000)) // an expired link of the owner does not count
+	wantNoLink(t, s, last)
+	wantLink(t, s, next)
 }
 
 func linkValues(t *testing.T, s Harness) {

@@ -46,7 +46,7 @@ func takeSnapshot(t testing.TB, s Storage) snapshot {
 		must(t, err)
 		all.add("folder "+folder.Name, record{generated: fmt.Sprint(folder.ID, folder.Version)})
 		all.add("contents of "+folder.Name, record{generated: fmt.Sprint(page.Version)})
-		for _, symbol := range page.Symbols {
+		for _, symbol := range listSymbols(t, s, folder.ID) {
 			all.add("symbol "+symbol.Name, record{
 				fmt.Sprint(symbol.Type, symbol.Data, folder.Name), fmt.Sprint(symbol.ID, symbol.Version),
 			})

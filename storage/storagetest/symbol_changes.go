@@ -11,6 +11,7 @@ import (
 
 var symbolChangeChecks = []check{
 	{"Changes returns what has changed, with its tenant", changesOfTenants},
+	{"Changes returns the lists of an assigned tenant", changesOfAssigned},
 	{"Changes of another history returns only a position", changesOfHistory},
 	{"Changes returns the contents of a restored folder", changesOfRestored},
 	{"Changes misses none of concurrent writers", changesOfWriters},
@@ -19,7 +20,7 @@ var symbolChangeChecks = []check{
 // symbolsSince returns what has changed after a position, and the current position.
 func symbolsSince(t testing.TB, s Storage, since symbols.Position) (list []symbols.Changed, now symbols.Position) {
 	t.Helper()
-	set, err := s.Symbols().Changes(t.Context(), since)
+	set, err := s.Symbols().Tenant("of nothing").Changes(t.Context(), since)
 	must(t, err)
 	if since.History != 0 && (set.History != since.History || set.Number < since.Number) {
 		t.Fatalf("position %+v follows %+v", set.Position, since)
@@ -39,6 +40,10 @@ func changesOfTenants(t *testing.T, s Harness) {
 			_, err := store.UpdateSymbol(t.Context(), symbol.ID, func(s *symbols.Symbol) error { change(s); return nil })
 			return err
 		}
+		updateMany := func(change func(*symbols.SymbolInfo)) error {
+			_, err := store.UpdateSymbols(t.Context(), []int64{symbol.ID}, restorer, func(s *symbols.SymbolInfo) error { change(s); return nil })
+			return err
+		}
 		for i, step := range []struct {
 			change func() error
 			want   []symbols.Changed
@@ -50,12 +55,16 @@ func changesOfTenants(t *testing.T, s Harness) {
 			{func() error { return update(func(s *symbols.Symbol) { s.Name = "changed" }) }, []symbols.Changed{contents}},
 			{func() error { return update(func(s *symbols.Symbol) { s.Meta = `{"a":1}` }) }, []symbols.Changed{contents}},
 			{func() error { return update(func(s *symbols.Symbol) { s.FolderID = other.ID }) }, []symbols.Changed{contents, contents2}},
-			{func() error { return store.DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion) }, []symbols.Changed{contents2}},
+			{func() error { return updateMany(func(s *symbols.SymbolInfo) { s.Tags = newTags("new") }) }, []symbols.Changed{contents2}},
+			{func() error { return updateMany(func(s *symbols.SymbolInfo) { s.FolderID = folder.ID }) }, []symbols.Changed{contents, contents2}},
+			{func() error { return store.DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion) }, []symbols.Changed{contents}},
+			{func() error { return restoreDeleted(t, store, symbol.ID, folder.ID) }, []symbols.Changed{contents}},
 			{func() error {
 				_, err := store.UpdateFolder(t.Context(), folder.ID, func(f *symbols.Folder) error { f.Name = "renamed"; return nil })
 				return err
 			}, []symbols.Changed{list}},
 			{func() error { return store.DeleteFolder(t.Context(), other.ID, deletion) }, []symbols.Changed{list}},
+			{func() error { return restoreDeleted(t, store, 0, other.ID) }, []symbols.Changed{list, contents2}},
 		} {
 			_, before := symbolsSince(t, s, symbols.Position{})
 			must(t, step.change())
@@ -83,10 +92,24 @@ func changesOfTenants(t *testing.T, s Harness) {
 	}
 }
 
+// changesOfAssigned checks that the lists of both tenants have changed.
+func changesOfAssigned(t *testing.T, s Harness) {
+	tenantFolder(t, s.Symbols().Tenant("from"), "Valves")
+	tenantFolder(t, s.Symbols().Tenant("to"), "Pumps")
+	_, before := symbolsSince(t, s, symbols.Position{})
+	must(t, s.Symbols().Tenant("from").AssignTenant(t.Context(), "to"))
+	changed, _ := symbolsSince(t, s, before)
+	for _, tenant := range []string{"from", "to"} {
+		if !slices.ContainsFunc(changed, func(c symbols.Changed) bool { return c.Tenant == tenant && c.FolderID == 0 }) {
+			t.Errorf("got %+v without the list of %q", changed, tenant)
+		}
+	}
+}
+
 func changesOfHistory(t *testing.T, s Harness) {
 	insertFolder(t, s, "Valves")
 	_, now := symbolsSince(t, s, symbols.Position{})
-	for _, since := range []symbols.Position{{}, {History: now.History + 1, Number: 1}, {Number: 1}} {
+	for _, since := range []symbols.Position{{}, {History: now.History + 1, Number: 1}, {Number: 1}, {History: now.History, Number: now.Number + 1<<40}} {
 		set, err := s.Symbols().Changes(t.Context(), since)
 		must(t, err)
 		if len(set.Changed) > 0 || set.History != now.History || set.History == 0 {

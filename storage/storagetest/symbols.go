@@ -20,6 +20,7 @@ var symbolChecks = []check{
 	{"tags, meta, times and author are stored unchanged", symbolDetails},
 	{"UpdateSymbol moves a symbol", symbolMove},
 	{"an error of the function leaves the symbol unchanged", symbolUpdateFails},
+	{"UpdateSymbol ignores changes of ID and Version", symbolUpdateIgnoresFields},
 	{"methods return ErrSymbolNotFound", symbolNotFound},
 	{"DeleteSymbol removes one symbol", symbolDelete},
 	{"ids are not reused", symbolIDsNotReused},
@@ -72,15 +73,28 @@ func insertSymbol(t testing.TB, s Storage, name string) symbols.Symbol {
 	return insertSymbols(t, s, insertFolder(t, s, "folder of "+name).ID, newSymbols(name)...)[0]
 }
 
+// listSymbols returns the symbols of a folder, in as many pages as the storage makes of them.
+func listSymbols(t testing.TB, s Storage, folderID int64) (list []symbols.Symbol) {
+	t.Helper()
+	for r, more := (symbols.Range{}), true; more; {
+		page, err := s.Symbols().ListSymbols(t.Context(), folderID, r, unlimited, true)
+		must(t, err)
+		if more = page.More; more && len(page.Symbols) == 0 {
+			t.Fatal("ListSymbols returns an empty page with More")
+		}
+		if more {
+			r.After = page.Symbols[len(page.Symbols)-1].ID
+		}
+		list = append(list, page.Symbols...)
+	}
+	return list
+}
+
 // wantSymbols checks the result of ListSymbols for a folder, and of GetSymbol for
 // each symbol.
 func wantSymbols(t testing.TB, s Storage, folderID int64, want ...symbols.Symbol) {
 	t.Helper()
-	page, err := s.Symbols().ListSymbols(t.Context(), folderID, symbols.Range{}, unlimited, true)
-	must(t, err)
-	if !slices.Equal(page.Symbols, want) || page.More {
-		t.Errorf("ListSymbols returns %+v, want all of %+v", page, want)
-	}
+	wantList(t, "ListSymbols returns", listSymbols(t, s, folderID), want)
 	for _, symbol := range want {
 		got, err := s.Symbols().GetSymbol(t.Context(), symbol.ID)
 		must(t, err)
@@ -270,6 +284,22 @@ func symbolNotFound(t *testing.T, s Harness) {
 	wantSymbols(t, s, symbol.FolderID, symbol)
 }
 
+func symbolUpdateIgnoresFields(t *testing.T, s Harness) {
+	want := insertSymbol(t, s, "symbol")
+	for range 2 { // the second call changes nothing
+		previous := want
+		got, err := s.Symbols().UpdateSymbol(t.Context(), want.ID, func(symbol *symbols.Symbol) error {
+			symbol.ID, symbol.Name, symbol.Version = symbol.ID+1, "renamed", 1
+			return nil
+		})
+		must(t, err)
+		if want.Name, want.Version = "renamed", got.Version; got != want || got.Version == 1 || (got.Version == previous.Version) != (previous.Name == "renamed") {
+			t.Errorf("UpdateSymbol returns %+v for %+v", got, previous)
+		}
+		wantSymbols(t, s, want.FolderID, want)
+	}
+}
+
 func symbolDelete(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	list := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c")...)
@@ -368,7 +398,7 @@ func symbolPageLimit(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	want := insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c", "d", "e")...)
 	for _, size := range []int{1, 25, unlimited} {
-		for limit := -1; limit < 7; limit++ {
+		for _, limit := range []int{-1, 0, 1, 2, 3, 4, 5, 6, math.MaxInt} {
 			for after := range want {
 				r := symbols.Range{After: want[after].ID, Limit: limit}
 				page, err := s.Symbols().ListSymbols(t.Context(), folder.ID, r, size, true)
@@ -423,7 +453,7 @@ func symbolInfos(t *testing.T, s Harness) {
 	must(t, err)
 	for _, test := range []struct{ after, limit, first, last int }{
 		{-1, 0, 0, count}, {-1, -1, 0, count}, {-1, 1, 0, 1}, {-1, count - 1, 0, count - 1}, {-1, count, 0, count}, {-1, count + 1, 0, count},
-		{3, 0, 4, count}, {3, 2, 4, 6}, {count - 2, 1, count - 1, count}, {count - 1, 1, count, count}, {count - 1, 0, count, count},
+		{-1, math.MaxInt, 0, count}, {3, 0, 4, count}, {3, 2, 4, 6}, {count - 2, 1, count - 1, count}, {count - 1, 1, count, count}, {count - 1, 0, count, count},
 	} {
 		r := symbols.Range{Limit: test.limit}
 		if test.after >= 0 {
@@ -435,6 +465,9 @@ func symbolInfos(t *testing.T, s Harness) {
 			t.Errorf("ListSymbolInfos of %+v returns %+v, want %+v", r, page, want[test.first:test.last])
 		}
 	}
+	next, err := s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{After: want[3].ID + 1, Limit: 1}) // an id of the other folder
+	must(t, err)
+	wantList(t, "ListSymbolInfos returns", next.Symbols, want[4:5])
 	empty := insertFolder(t, s, "empty")
 	page, err := s.Symbols().ListSymbolInfos(t.Context(), empty.ID, symbols.Range{Limit: 1})
 	must(t, err)
@@ -473,6 +506,13 @@ func symbolThousands(t *testing.T, s Harness) {
 		t.Errorf("FindSymbolInfos returns %d symbols, UpdateSymbols %d", len(found), n)
 	}
 	must(t, s.Symbols().DeleteSymbols(t.Context(), thousand, deletion))
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
+	trash := listTrash(t, s.Symbols()).Entries
+	_, err = s.Symbols().RestoreTrash(t.Context(), trash[len(trash)-1].ID, longAgo, restorer, toOwn)
+	must(t, err)
+	page, err = s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
+	must(t, err)
+	wantEqual(t, "the number of restored symbols is", len(page.Symbols), len(given)-1000)
 	for i := range 200 {
 		insertFolder(t, s, strconv.Itoa(i))
 	}

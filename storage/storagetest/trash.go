@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,18 @@ func listTrash(t testing.TB, store symbols.Store) symbols.TrashPage {
 	page, err := store.ListTrash(t.Context(), longAgo, symbols.Range{})
 	must(t, err)
 	return page
+}
+
+// restoreDeleted restores a symbol, or a folder if its id is 0.
+func restoreDeleted(t testing.TB, store symbols.Store, symbolID, folderID int64) error {
+	t.Helper()
+	for _, entry := range listTrash(t, store).Entries {
+		if entry.SymbolID == symbolID && entry.FolderID == folderID {
+			_, err := store.RestoreTrash(t.Context(), entry.ID, longAgo, restorer, toOwn)
+			return err
+		}
+	}
+	return symbols.ErrTrashNotFound
 }
 
 // wantTrash returns the trash, and checks its entries but for their ids.
@@ -98,7 +111,12 @@ func trashFolder(t *testing.T, s Harness) {
 	restore := func(id int64) (symbols.Restored, error) {
 		return s.Symbols().RestoreTrash(t.Context(), id, longAgo, restorer, toOwn)
 	}
-	_, err := restore(entries[1].ID)
+	_, err := s.Symbols().RestoreTrash(t.Context(), entries[1].ID, longAgo, restorer, func(entry symbols.TrashEntry) (int64, error) {
+		wantEqual(t, "the function is called with", entry, entries[1])
+		return 0, errCallback
+	})
+	wantError(t, err, errCallback)
+	_, err = restore(entries[1].ID)
 	wantError(t, err, symbols.ErrFolderNameTaken)
 	_, err = restore(entries[0].ID)
 	wantError(t, err, symbols.ErrFolderNotFound)
@@ -115,7 +133,7 @@ func trashFolder(t *testing.T, s Harness) {
 	wantError(t, err, symbols.ErrTrashNotFound)
 	restored, err = restore(entries[0].ID)
 	must(t, err)
-	if got, err := s.Symbols().GetSymbol(t.Context(), early.ID); err != nil || *restored.Symbol != got {
+	if got, err := s.Symbols().GetSymbol(t.Context(), early.ID); err != nil || restored.Folder != nil || *restored.Symbol != got {
 		t.Errorf("RestoreTrash returns %+v, want %+v", restored.Symbol, got)
 	}
 	wantTrash(t, s)
@@ -146,10 +164,21 @@ func trashSymbol(t *testing.T, s Harness) {
 	wantRestored(t, s, other.ID, symbol)
 
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
+	last := entry.ID
 	entry = wantTrash(t, s, symbols.TrashEntry{SymbolID: symbol.ID, FolderID: other.ID, Name: "symbol"})[0]
 	must(t, s.Symbols().DeleteTrash(t.Context(), entry.ID, longAgo))
 	wantError(t, s.Symbols().DeleteTrash(t.Context(), entry.ID, longAgo), symbols.ErrTrashNotFound)
 	wantTrash(t, s)
+	for range 3 { // ids are not reused
+		if entry.ID <= last {
+			t.Errorf("an entry has the id %d after %d", entry.ID, last)
+		}
+		last = entry.ID
+		fillTrash(t, s)
+		entry = listTrash(t, s.Symbols()).Entries[0]
+		_, err := s.Symbols().PruneTrash(t.Context(), testTime, 0)
+		must(t, err)
+	}
 }
 
 func trashFinal(t *testing.T, s Harness) {
@@ -165,12 +194,18 @@ func trashFinal(t *testing.T, s Harness) {
 func trashPages(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
 	var ids []int64
+	gone := insertSymbol(t, s, "gone").ID
 	for i, symbol := range insertSymbols(t, s, folder.ID, newSymbols("a", "b", "c")...) {
+		if i == 1 {
+			must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{gone}, deletion))
+		}
 		d := deletion
 		d.At = testTime.Add(time.Duration(i) * time.Hour)
 		must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, d))
 		ids = append(ids, symbol.ID)
 	}
+	missing := listTrash(t, s.Symbols()).Entries[1].ID
+	must(t, s.Symbols().DeleteTrash(t.Context(), missing, longAgo))
 	for _, test := range []struct {
 		oldest      time.Time
 		limit, from int
@@ -178,12 +213,17 @@ func trashPages(t *testing.T, s Harness) {
 		more        bool
 	}{
 		{longAgo, 0, 0, ids, false},
+		{longAgo, math.MaxInt, 0, ids, false},
+		{longAgo, 1, -1, ids[1:2], true}, // after the missing entry
 		{longAgo, 2, 0, ids[:2], true},
 		{longAgo, 2, 1, ids[1:], false},
 		{testTime, 0, 0, ids[1:], false},
 		{testTime.Add(2 * time.Hour), 0, 0, nil, false},
 	} {
 		r := symbols.Range{Limit: test.limit}
+		if test.from < 0 {
+			r.After = missing
+		}
 		if test.from > 0 {
 			page, err := s.Symbols().ListTrash(t.Context(), test.oldest, symbols.Range{Limit: test.from})
 			must(t, err)
@@ -261,6 +301,14 @@ func trashPrune(t *testing.T, s Harness) {
 	prune(longAgo, symbols.PageOverhead-1)
 	wantTrash(t, s)
 
+	// What is older than what is too large goes with it.
+	fillTrash(t, s)
+	small := listTrash(t, s.Symbols()).Entries[0].Size
+	insertSymbols(t, s, symbol.FolderID, newSymbols("x", "y", "z")...)
+	must(t, s.Symbols().DeleteFolder(t.Context(), symbol.FolderID, deletion))
+	prune(longAgo, small)
+	wantTrash(t, s)
+
 	// What is being removed is gone, also if nothing expires.
 	large := insertFolder(t, s, "large")
 	insertSymbols(t, s, large.ID, newSymbols(names...)...)
@@ -298,9 +346,14 @@ func bulkDelete(t *testing.T, s Harness) {
 
 func bulkUpdate(t *testing.T, s Harness) {
 	a, b, c := insertSymbol(t, s, "a"), insertSymbol(t, s, "b"), insertSymbol(t, s, "c")
+	given := map[int64]symbols.SymbolInfo{a.ID: a.Info(), b.ID: b.Info(), c.ID: c.Info()}
 	change := func(info *symbols.SymbolInfo) error {
+		stored, ok := given[info.ID]
+		if ok && *info != stored {
+			t.Errorf("the function is called with %+v, want %+v", info, stored)
+		}
 		if info.ID != c.ID { // c stays
-			info.FolderID, info.Tags = b.FolderID, newTags("x")
+			info.Name, info.FolderID, info.Tags = "ignored", b.FolderID, newTags("x")
 		}
 		return nil
 	}
