@@ -170,7 +170,7 @@ func TestMemoryBudget_KeyIsRevokedDuringWait(t *testing.T) {
 	h := serve(t, func(o *httpapi.Options) { o.Limits.Memory, o.Limits.StoreTimeout = 4<<20, time.Minute })
 	createFolder(t, h.options.Symbols, "A", 1, 128<<10)
 	unfinished := h.startBody("/symbol/folders/1/symbols", h.keyOf(""), 6<<20, strings.Repeat(" ", 768<<10))
-	time.Sleep(500 * time.Millisecond) // it has all memory for large requests
+	time.Sleep(2 * time.Second) // it has all memory for large requests
 	done := make(chan response)
 	for _, method := range []string{"PATCH", "GET"} {
 		go func() { done <- h.client(method, "/symbol/symbols/1", "") }()
