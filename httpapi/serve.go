@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -98,12 +99,13 @@ func (c *call) cutPrefix() bool {
 		return true
 	}
 	p, ok := strings.CutPrefix(c.r.URL.Path, prefix)
-	if !ok {
+	raw := strings.SplitN(c.r.URL.EscapedPath(), "/", strings.Count(prefix, "/")+2)
+	rest := "/" + raw[len(raw)-1]
+	if decoded, _ := url.PathUnescape(rest); !ok || decoded != p { // %2F is no slash
 		return false
 	}
-	raw := strings.SplitN(c.r.URL.RawPath, "/", strings.Count(prefix, "/")+2)
 	c.r.URL = new(*c.r.URL)
-	c.r.URL.Path, c.r.URL.RawPath = p, "/"+raw[len(raw)-1] // ignored if it does not encode p
+	c.r.URL.Path, c.r.URL.RawPath = p, rest
 	return true
 }
 
