@@ -225,8 +225,9 @@ func TestMount(t *testing.T) {
 			h.client("GET", "/symbol/folders/x%2Fy", "").wantError(400, "invalid_request")
 			h.client("GET", "/symbol/f%6flders/1", "").want(200) // equivalent by RFC 3986
 			if m.prefix != "" {                                  // an escaped slash is none, so that rules of a mux for a path hold
-				got := h.client("GET", "%2Fsymbol/folders/1", "")
-				is.New(t).Equal(got.status, 404)
+				got := must(http.Get(h.url + "%2Fsymbol/folders/1"))(t) // the 404 may be that of the mux
+				got.Body.Close()
+				is.New(t).Equal(got.StatusCode, 404)
 			}
 			h.client("PUT", "/symbol/folders", "").wantError(405, "method_not_allowed")
 			h.client("GET", "/nope", "").wantError(404, "not_found")
