@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -241,10 +243,17 @@ func TestStates_EveryScreen(t *testing.T) {
 
 // TestStates_KeyIsRevoked revokes the key while symbols are shown.
 func TestStates_KeyIsRevoked(t *testing.T) {
-	s := startSite(t)
+	var followed atomic.Bool
+	s := startSite(t, func(o *httpapi.Options) {
+		o.Authorize = func(r *http.Request, _ keys.Key, _ string) error {
+			followed.CompareAndSwap(false, strings.HasSuffix(r.URL.Path, "/symbol/changes"))
+			return nil
+		}
+	})
 	s.folder("Valves", "Gate valve")
 	b := openWithClientKey(s, "symbols")
 	b.waitText("Gate valve")
+	b.waitFor(followed.Load, "the stream of changes")
 	s.updateKey(inactive)
 	b.waitText("changed by others") // the stream of changes has ended
 	b.rename("Actions for Gate valve", "Rename…", "Ball valve")
