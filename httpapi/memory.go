@@ -23,28 +23,10 @@ func (c *call) reserve(size int64) error {
 	return c.checkAfterWait()
 }
 
-// reserveForTurn is reserve before [call.inTurn], which waits as long. Whoever has the turn
-// does not wait for the memory of those that wait for it.
+// reserveForTurn is reserve before [call.inTurn], which waits as long and checks the key.
+// Whoever has the turn must not wait for the memory of those that wait for it.
 func (c *call) reserveForTurn(size int64) error {
 	return c.reserveWithin(size, c.api.options.Limits.IdleTimeout)
-}
-
-// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for memory. A request that exceeds the memory does not wait:
-// the one whose turn it is may wait for that.
-func (c *call) inTurn(expensive bool, f func() error) error {
-	checked := func() error {
-		if err := c.checkAfterWait(); err != nil {
-			return err
-		}
-		return f()
-	}
-	if !expensive || c.memory.Exceeds() {
-		return checked()
-	}
-	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
-	defer cancel()
-	return c.api.turns.Do(ctx, c.client(), checked)
 }
 
 // count is reserve without waiting, for what is in memory already: nothing waits with
@@ -69,6 +51,24 @@ func (c *call) growWithin(memory *budget.Reservation[client], size int64, wait t
 	ctx, cancel := context.WithTimeout(c.detached(), wait)
 	defer cancel()
 	return memory.Grow(ctx, size)
+}
+
+// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
+// of the client runs, as long as for a body's memory. A request that exceeds the budget does
+// not wait: the one whose turn it is may wait for the excess to end.
+func (c *call) inTurn(expensive bool, f func() error) error {
+	checked := func() error {
+		if err := c.checkAfterWait(); err != nil {
+			return err
+		}
+		return f()
+	}
+	if !expensive || c.memory.Exceeds() {
+		return checked()
+	}
+	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
+	defer cancel()
+	return c.api.turns.Do(ctx, c.client(), checked)
 }
 
 // settle reduces the memory of a request, whose response may last long, to size bytes. Its

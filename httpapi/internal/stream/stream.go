@@ -295,9 +295,9 @@ func http1Conn(w http.ResponseWriter, r *http.Request) net.Conn {
 	return conn
 }
 
-// IsHTTP2 reports whether the response of w is a stream. A request that has upgraded its
-// connection to HTTP/2 (RFC 7540, section 3.2), as with package h2c, still has the version 1.1;
-// where nothing upgrades, its connection can be taken over.
+// IsHTTP2 reports whether the response is sent over HTTP/2. A request that has upgraded its
+// connection (RFC 7540, section 3.2), as with package h2c, still has the version 1.1. Servers
+// that do not upgrade receive the same header, but their connections can be hijacked.
 func IsHTTP2(w http.ResponseWriter, r *http.Request) bool {
 	_, http1 := Innermost(w).(http.Hijacker)
 	return r.ProtoMajor > 1 || !http1 && r.Header["Http2-Settings"] != nil
