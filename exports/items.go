@@ -141,18 +141,12 @@ func (s *Service) resolveSource(ctx context.Context, source string) (*Export, er
 	case err != nil: // only its text is kept: it may be of another service
 		return nil, fmt.Errorf("%w: resolve: %s", kindOf(failed), err.Error())
 	}
-	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName, OwnOnly: true}
+	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName, IfAbsent: true}
 	var export Export
-	if !resolved.Register {
+	if resolved.Register {
+		export, _, err = s.Register(ctx, r)
+	} else {
 		export, err = s.check(r)
-	}
-	for resolved.Register {
-		if later, err := s.Find(ctx, source); err != ErrNotFound {
-			return &later, err
-		}
-		if export, _, err = s.Register(ctx, r); err != ErrNotOwner { // registered since
-			break
-		}
 	}
 	if errors.Is(err, ErrInvalid) { // what the application has returned
 		err = fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())

@@ -103,6 +103,7 @@ type Registration struct {
 
 	By         string // see RegisteredBy of [Export]
 	OwnOnly    bool   // return [ErrNotOwner] rather than replace the export of another
+	IfAbsent   bool   // return the export that the source has rather than replace it
 	PublicOnly bool   // return [ErrPrivate] if the file is one of a [Presigner] or private
 }
 
@@ -166,7 +167,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (export Export, 
 	}
 	export.CreatedAt = s.now()
 	export.UpdatedAt = export.CreatedAt
-	export, created, err = s.store.Put(ctx, export, PutRule{KeepName: r.FileName == nil, OwnOnly: r.OwnOnly})
+	export, created, err = s.store.Put(ctx, export, PutRule{r.FileName == nil, r.OwnOnly, r.IfAbsent})
 	return export, created, storeError("put export", err)
 }
 

@@ -286,29 +286,9 @@ func TestResolve_SharesNoCallOfAnotherSource(t *testing.T) {
 	})
 }
 
-// TestResolve_KeepsLaterRegistration registers an export while the application still works
-// on an older resolution.
-func TestResolve_KeepsLaterRegistration(t *testing.T) {
-	bubble(t, func(t *testing.T, is *is.I) {
-		s := newService(newFakeUpstream(), exports.Options{Resolve: func(context.Context, exports.ResolveRequest) (exports.Resolution, error) {
-			time.Sleep(5 * time.Second)
-			return exports.Resolution{ExportedURL: "https://x.example/old", Register: true}, nil
-		}})
-		done := make(chan exports.BatchItem)
-		go func() { done <- resolve(t.Context(), s, "s") }()
-		time.Sleep(time.Second)
-		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", FileName: new("new.pdf")})
-		is.NoErr(err)
-		is.Equal((<-done).Export.ExportedURL, "https://x.example/new")
-		export := must(s.Find(t.Context(), "s"))(t)
-		is.Equal(export.ExportedURL, "https://x.example/new")
-		is.Equal(export.FileName, "new.pdf")
-	})
-}
-
-// TestResolve_KeepsRegistrationBeforePut registers an export, with another Service, just
+// TestResolve_KeepsLaterRegistration registers an export, with another Service, just
 // before that of a resolution is stored.
-func TestResolve_KeepsRegistrationBeforePut(t *testing.T) {
+func TestResolve_KeepsLaterRegistration(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	store := &hookedPut{Store: memory.New().Exports()}
@@ -321,11 +301,13 @@ func TestResolve_KeepsRegistrationBeforePut(t *testing.T) {
 	s := must(exports.NewService(store, &options))(t)
 	other := must(exports.NewService(store.Store, &options))(t)
 	store.before = func() {
-		_, _, err := other.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", By: "admin"})
+		_, _, err := other.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/new", FileName: new("new.pdf")})
 		is.NoErr(err)
 	}
-	is.Equal(resolve(t.Context(), s, "s").Export.ExportedURL, "https://x.example/new")
-	is.Equal(must(s.Find(t.Context(), "s"))(t).ExportedURL, "https://x.example/new")
+	later := *resolve(t.Context(), s, "s").Export
+	is.Equal(later.ExportedURL, "https://x.example/new")
+	is.Equal(later.FileName, "new.pdf")
+	is.Equal(later, must(s.Find(t.Context(), "s"))(t))
 }
 
 // hookedPut calls a function before Put.

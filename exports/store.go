@@ -94,10 +94,14 @@ type LinkStore interface {
 type PutRule struct {
 	KeepName bool // the previous FileName stays
 	OwnOnly  bool // return [ErrNotOwner] if RegisteredBy differs
+	IfAbsent bool // change nothing, and return the previous export, whatever the others say
 }
 
 // Replace returns the export that Put stores in place of a previous one.
 func (r PutRule) Replace(previous, export Export) (Export, error) {
+	if r.IfAbsent {
+		return previous, nil
+	}
 	if r.OwnOnly && export.RegisteredBy != previous.RegisteredBy {
 		return Export{}, ErrNotOwner
 	}

@@ -40,8 +40,8 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 				SET
 					exported_url = $3, file_name = CASE WHEN $8 THEN file_name ELSE $4 END,
 					registered_by = $5, updated_at = $7
-				WHERE source_digest = $1 AND (NOT $9 OR registered_by = $5)
-				RETURNING id, file_name, created_at
+				WHERE source_digest = $1 AND (NOT $9 OR registered_by = $5) AND NOT $11
+				RETURNING id, exported_url, file_name, registered_by, created_at, updated_at
 			), inserted AS (
 				INSERT INTO canvasback_exports (
 					source_digest, source_url, exported_url, file_name, registered_by, created_at, updated_at, tenant
@@ -49,20 +49,24 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 				SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text, $6::timestamptz, $7::timestamptz, $10::text
 				WHERE NOT EXISTS (SELECT FROM replaced)
 				ON CONFLICT (source_digest) DO NOTHING
-				RETURNING id, file_name, created_at
+				RETURNING id, exported_url, file_name, registered_by, created_at, updated_at
 			)
-			SELECT id, file_name, created_at, false
+			SELECT id, exported_url, file_name, registered_by, created_at, updated_at, false
 			FROM replaced
 			UNION ALL
-			SELECT id, file_name, created_at, true
+			SELECT id, exported_url, file_name, registered_by, created_at, updated_at, true
 			FROM inserted
 			UNION ALL
-			SELECT 0, file_name, created_at, false
+			SELECT CASE WHEN $11 THEN id ELSE 0 END, exported_url, file_name, registered_by, created_at, updated_at, false
 			FROM canvasback_exports
-			WHERE source_digest = $1 AND $9 AND registered_by <> $5`,
+			WHERE source_digest = $1 AND ($11 OR $9 AND registered_by <> $5)`,
 			sourceDigest(export.Tenant, export.SourceURL), export.SourceURL, export.ExportedURL, export.FileName,
 			export.RegisteredBy, export.CreatedAt, export.UpdatedAt, rule.KeepName, rule.OwnOnly, export.Tenant,
-		).Scan(&export.ID, &export.FileName, &export.CreatedAt, &created)
+			rule.IfAbsent,
+		).Scan(
+			&export.ID, &export.ExportedURL, &export.FileName, &export.RegisteredBy,
+			(*sqlstore.Time)(&export.CreatedAt), (*sqlstore.Time)(&export.UpdatedAt), &created,
+		)
 	}
 	err = put()
 	for errors.Is(err, pgx.ErrNoRows) { // a concurrent call inserted it after the statement began
@@ -74,7 +78,6 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	if err != nil {
 		return exports.Export{}, false, err
 	}
-	export.CreatedAt = export.CreatedAt.UTC()
 	return export, created, nil
 }
 

@@ -37,6 +37,8 @@ func exportRule(t *testing.T, s Harness) {
 		{"", "", exports.PutRule{}, nil, "", ""},
 		{"", "unknown", exports.PutRule{OwnOnly: true}, nil, "", "unknown"},
 		{"key 1", "denied", exports.PutRule{OwnOnly: true}, exports.ErrNotOwner, "", "unknown"},
+		{"key 1", "late", exports.PutRule{IfAbsent: true}, nil, "", "unknown"},
+		{"", "late", exports.PutRule{IfAbsent: true, OwnOnly: true, KeepName: true}, nil, "", "unknown"},
 	} {
 		stored, created, err := put(step.by, step.name, step.rule)
 		if created {
