@@ -57,13 +57,13 @@ func (d *Download) isLocal() bool {
 // be reported with a status code. It waits at most two seconds plus one Read. The
 // error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
 func (d *Download) Prefetch(n int) error {
-	if d.isLocal() {
+	if d.isLocal() && d.Size != 0 { // an Opener may have forgotten the Size
 		return nil
 	}
 	prefix := make([]byte, min(max(n, 0), 1<<20))
 	n, err := prefetch.ReadUntil(d.Body, prefix, time.Now().Add(2*time.Second))
-	if err == io.EOF && d.Size >= 0 && int64(n) != d.Size {
-		err = io.ErrUnexpectedEOF
+	if d.Size >= 0 && (int64(n) > d.Size || err == io.EOF && int64(n) < d.Size) {
+		err = fmt.Errorf("the content does not have the Size of %d bytes: %w", d.Size, io.ErrUnexpectedEOF)
 	}
 	if err != nil && err != io.EOF {
 		return openError(err, nil)

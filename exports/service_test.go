@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -281,6 +282,28 @@ func TestCheck_ReportsWhatADownloadSends(t *testing.T) {
 		is.Equal(check.Resumable, resumable)
 	}
 	is.NoErr(s.Flush(t.Context()))
+}
+
+// A Size that an Opener has forgotten must not make empty files.
+func TestPrefetch_RejectsContentBeyondSize(t *testing.T) {
+	t.Parallel()
+	upstream, s := newUpstream(exports.Options{})
+	export := exports.Export{ExportedURL: "https://x.example/plan.pdf"}
+	for name, body := range map[string]func() io.ReadCloser{
+		"small": func() io.ReadCloser { return io.NopCloser(strings.NewReader("content")) },
+		"large": func() io.ReadCloser { return io.NopCloser(strings.NewReader(strings.Repeat("content", 1<<18))) },
+		"local": func() io.ReadCloser { return must(os.Open("service_test.go"))(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := is.New(t)
+			upstream.handle(export.ExportedURL, func(context.Context) (*exports.File, error) {
+				return &exports.File{Body: body()}, nil
+			})
+			_, err := s.Check(t.Context(), export, 64<<10)
+			is.True(errors.Is(err, exports.ErrFailed))
+			is.True(strings.Contains(err.Error(), "Size of 0 bytes"))
+		})
+	}
 }
 
 // adaptiveOrigin is a fakeOrigin that states its concurrency.
