@@ -385,7 +385,7 @@ export async function readJSON(response, signal) {
 	return response.json().catch((cause) => {
 		if (!(cause instanceof SyntaxError)) return lost(signal)(cause);
 		const { status } = response;
-		throw new CanvasbackError("The response is not JSON. Is this the URL of the API?", { status, response, cause });
+		throw new CanvasbackError("The response is not JSON. Is the URL of the API right, and that in getToken?", { status, response, cause });
 	});
 }
 

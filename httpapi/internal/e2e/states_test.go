@@ -43,7 +43,7 @@ func TestStates_Failure(t *testing.T) {
 		"page of a proxy": {"keys", failure{part: "/admin/", status: 502, body: `<h1>Bad gateway</h1>`},
 			[]string{"Server error", "The response has status 502.", "Request id-of-the-header"}},
 		"page of another server": {"keys", failure{part: "/admin/", status: 200, body: `<h1>Welcome</h1>`},
-			[]string{"The response is not JSON. Is this the URL of the API?"}},
+			[]string{"The response is not JSON. Is the URL of the API right, and that in getToken?"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startSite(t, unprotected)
