@@ -69,7 +69,7 @@ var errorTable = []errorResponse{
 	{errLoop, http.StatusForbidden, "forbidden", "", 0},
 	{errNoExport, http.StatusNotFound, "not_found", "", 0},
 	{exports.ErrNotOwner, http.StatusForbidden, "forbidden", "another key has registered the export of this source", 0},
-	{exports.ErrPrivate, http.StatusForbidden, "forbidden", "only an administrator may register files of this server or of its buckets", 0},
+	{exports.ErrPrivate, http.StatusForbidden, "forbidden", "only an administrator may register private files, such as those of this server or its buckets", 0},
 
 	{auth.ErrAdminKeyMissing, http.StatusUnauthorized, "unauthorized", "", 0},
 	{auth.ErrAdminKeyWrong, http.StatusUnauthorized, "unauthorized", "", 0},
