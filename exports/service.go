@@ -30,8 +30,9 @@ type Options struct {
 
 	// Resolve, if set, returns the export of a source for which none is registered, or
 	// [ErrNotFound], a [NotReadyError], or an error as of a file that cannot be fetched.
-	// Requests for one source share a call, which has OpenTimeout. A batch resolves
-	// Prefetch sources at a time.
+	// Requests of a tenant for one source share a call, which has OpenTimeout and the values of
+	// the context of one of them: its key must decide nothing. A batch resolves Prefetch
+	// sources at a time.
 	Resolve func(ctx context.Context, r ResolveRequest) (Resolution, error)
 
 	// SourceKey, if set, maps a source URL to what is looked up and registered, such

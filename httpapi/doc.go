@@ -151,9 +151,9 @@
 //
 // # Generated clients
 //
-// Generators read [OpenAPI]. Bodies of downloads and images are binary. The clients
-// of hey-api and openapi-fetch return them with the option parseAs: "blob", the one
-// of oapi-codegen as Body. orval decodes JSON only: fetch what getGetSymbolImageUrl returns.
+// Generators read [OpenAPI]. Bodies of downloads and images are binary: hey-api and openapi-fetch return
+// them with parseAs: "blob", oapi-codegen as Body, which needs nullable-type: true to send a null, such as
+// for no expiresAt. orval decodes JSON only: fetch what getGetSymbolImageUrl returns.
 //
 // # Streaming
 //

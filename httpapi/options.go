@@ -97,7 +97,7 @@ type Options struct {
 	// keys have the tenant "". It is called for each check of a key, five times a second for a
 	// stream of changes, may be called at the same time, and returns a text like the owner of a
 	// key. The response to an error is as with Authorize. Administrators see the exports of all
-	// tenants. With open client routes New returns an error.
+	// tenants, and only they register private files. With open client routes New returns an error.
 	Tenant func(key keys.Key) (string, error)
 
 	// RegisterWith selects who may register exports; the zero value is

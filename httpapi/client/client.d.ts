@@ -15,7 +15,8 @@
  *
  * Each method is an operation of openapi.json. Its arguments are the path parameters, the body if
  * there is one, and the query parameters with further options. It rejects with a `CanvasbackError`,
- * or with the reason of `options.signal`.
+ * with the reason of `options.signal`, or with what `getToken` throws: without a network, the
+ * `TypeError` of its `fetch`.
  */
 
 export interface ClientOptions {
