@@ -215,7 +215,7 @@ func (r *linkReader) Content(entry int, offset, length int64) (io.Reader, error)
 		return bytes.NewReader(r.link.plan.manifest[offset : offset+length]), nil
 	}
 	want := zipstream.Need{Entry: entry, Offset: offset, Length: length}
-	for r.next == 0 || r.parts[r.next-1] != want {
+	for r.parts[r.next-1] != want {
 		if err := r.advance(); err != nil {
 			return nil, err
 		}
@@ -253,10 +253,7 @@ func (r *linkReader) Close() {
 // shows whether it has changed.
 func (s *Service) planSource(e planEntry) filefacts.Source {
 	return func(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
-		u, opener, err := s.locate(e.URL)
-		if err != nil {
-			return nil, err
-		}
+		u, opener, _ := s.locate(e.URL)
 		ranger, ok := opener.(RangeOpener)
 		if !ok { // the configuration has changed
 			return nil, ErrChanged

@@ -56,7 +56,7 @@ func (l *Link) Serve(ctx context.Context, w LinkWriter) (skipped []Skipped, err 
 			}
 		}
 		err = d.deliver()
-		if err == nil || d.begun > 0 || !isLost(err) || ctx.Err() != nil {
+		if d.begun > 0 || !isLost(err) || ctx.Err() != nil {
 			break
 		}
 		renew = true
@@ -232,15 +232,13 @@ func (l *Link) replan(ctx context.Context) (*Link, error) {
 		return nil, err
 	}
 	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, l.plan)
-	if l.plan.Zip {
-		skipped := make(map[int]bool)
-		for _, s := range l.plan.Skipped {
-			skipped[s.Source] = true
-		}
-		for i, f := range files {
-			if f.err != nil && !isLost(f.err) && !skipped[i] {
-				return nil, f.err
-			}
+	skipped := make(map[int]bool)
+	for _, s := range l.plan.Skipped {
+		skipped[s.Source] = true
+	}
+	for i, f := range files {
+		if f.err != nil && !isLost(f.err) && !skipped[i] {
+			return nil, f.err
 		}
 	}
 	if err != nil {

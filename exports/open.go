@@ -240,8 +240,8 @@ func (s *Service) PublicURLs(ctx context.Context, items []BatchItem, private Pri
 func (s *Service) concurrency(exportedURL string) (get func() int) {
 	get = func() int { return 6 }
 	defer func() { recover() }() // the same panic fails the file
-	u, opener, err := s.locate(exportedURL)
-	if adaptive, ok := opener.(AdaptiveOpener); ok && err == nil {
+	u, opener, _ := s.locate(exportedURL)
+	if adaptive, ok := opener.(AdaptiveOpener); ok {
 		get = func() (files int) {
 			files = 6
 			defer func() { recover() }() // in a worker, a panic would end the process

@@ -106,7 +106,7 @@ func usageOf(n, size int64) int64 {
 	if size <= 0 || n >= size {
 		return usageUnit
 	}
-	return max(1, int64(float64(n)/float64(size)*usageUnit)+1)
+	return int64(float64(n)/float64(size)*usageUnit) + 1
 }
 
 // admit begins a response with n bytes of a link that has size bytes; both are -1 if
@@ -137,7 +137,7 @@ func (u *usages) admit(link StoredLink, size, n int64) (done func(sent int64), e
 		usage.active--
 		usage.admitted -= amount
 		if sent > 0 {
-			usage.unsaved += min(amount, usageOf(sent, size))
+			usage.unsaved += usageOf(sent, size)
 		}
 		u.save(link.Digest, usage)
 		u.release(link.Digest, usage)
