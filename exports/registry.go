@@ -59,6 +59,9 @@ var linkToken = regexp.MustCompile(`((?:^|/)links/)[\w-]{43}`)
 func RedactURL(rawURL string) string {
 	const most = 200
 	u, err := url.Parse(strings.TrimSpace(rawURL))
+	if err != nil && !strings.ContainsAny(rawURL, `/\@?#`) { // a name, such as 7:plan
+		u, err = &url.URL{Opaque: url.PathEscape(strings.TrimSpace(rawURL))}, nil
+	}
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}

@@ -85,10 +85,17 @@ func TestRegister_ShowsReasonOfOpener(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := newService(newFakeUpstream(), exports.Options{})
-	_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://private.example/"})
-	is.Equal(err.Error(), "exportedUrl is not an allowed URL: the host is private")
-	_, _, err = s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://forbidden.example/"})
-	is.Equal(err.Error(), "exportedUrl is not an allowed URL")
+	for exported, want := range map[string]string{
+		"https://private.example/":   "exportedUrl is not an allowed URL: the host is private",
+		"https://forbidden.example/": "exportedUrl is not an allowed URL",
+		"https://elsewhere.example/": "exportedUrl is not an allowed URL",
+		"s3://bucket/key":            "exportedUrl is not an allowed URL: the bucket bucket is not configured",
+		"file://host/etc/passwd":     "exportedUrl must be an http or https URL, or have a configured scheme and host",
+		"":                           "exportedUrl must not be empty",
+	} {
+		_, _, err := s.Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: exported})
+		is.Equal(err.Error(), want)
+	}
 }
 
 func TestFindBatch_RejectsInvalidSources(t *testing.T) {
@@ -100,6 +107,15 @@ func TestFindBatch_RejectsInvalidSources(t *testing.T) {
 		_, err := s.FindBatch(t.Context(), exports.BatchOf(sources...))
 		is.True(errors.Is(err, exports.ErrInvalid))
 	}
+	long := strings.Repeat("ä", 1024)
+	must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "source-0", Path: long}))(t)
+	for _, item := range []exports.BatchItem{{}, {SourceURL: "source-0", FileName: "a\x00"}, {SourceURL: "source-0", Path: long + "x"}} {
+		_, err := s.FindItem(t.Context(), item)
+		is.True(errors.Is(err, exports.ErrInvalid))
+	}
+	given := exports.BatchOf("source-0")
+	must(s.FindBatch(t.Context(), given))(t)
+	is.Equal(given, exports.BatchOf("source-0")) // unchanged
 	_, err := openBatch(t, s, []string{"b", "b"})
 	var batch *exports.BatchError
 	is.True(errors.As(err, &batch) && errors.Is(err, exports.ErrNotFound))
@@ -174,6 +190,9 @@ func TestRedactURL(t *testing.T) {
 		`C:\drawings\d.dwg`:                                                       `c:\drawings\d.dwg`,
 		"dwg:plan key 5":                                                          "dwg:plan%20key%205",
 		"plan key 5":                                                              "plan%20key%205",
+		"7:plan":                                                                  "7:plan",
+		"50% plan\n7":                                                             "50%25%20plan%0A7",
+		"7:plan?secret":                                                           "[invalid URL]",
 		" https://viewer.example/e?secret\n":                                      "https://viewer.example/e",
 		"https://canvas.example/v/exports/links/" + strings.Repeat("-_sT", 10) + "abc/plan.pdf": "https://canvas.example/v/exports/links/.../plan.pdf",
 		"https://canvas.example/exports/links/%41" + strings.Repeat("a", 42) + "/a%2Fb":         "https://canvas.example/exports/links/.../a/b",
@@ -251,7 +270,9 @@ func TestList_ValidatesFilter(t *testing.T) {
 		is.True(errors.Is(err, exports.ErrInvalid) && strings.HasPrefix(err.Error(), "tenant "))
 		_, _, err = s.Tenant(text).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/"})
 		is.True(errors.Is(err, exports.ErrInvalid))
+		is.True(errors.Is(s.AssignTenant(t.Context(), text), exports.ErrInvalid))
 	}
+	is.NoErr(s.AssignTenant(t.Context(), "")) // its own
 	is.Equal(must(s.Get(t.Context(), 1))(t).SourceURL, "source-0")
 	_, err := s.Get(t.Context(), 103)
 	is.Equal(err, exports.ErrNotFound)
@@ -330,22 +351,38 @@ func newAdaptive(t *testing.T, concurrency int, o exports.Options) *exports.Serv
 
 func TestOptions_LargeValuesAreNoLimits(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1 << 29, math.MaxInt32, math.MaxInt} {
+	for _, n := range []int{-1, 1 << 29, math.MaxInt32, math.MaxInt} { // less than zero is zero
 		for _, concurrency := range []int{-1, 0, 1, n} {
 			is := is.New(t)
 			s := newAdaptive(t, concurrency, exports.Options{
-				Prefetch: n, PrefetchBytes: n,
+				OpenTimeout: time.Duration(min(n, 0)), LinkLifetime: time.Duration(min(n, 0)), MaxItems: n, Prefetch: n, PrefetchBytes: n,
 				LinkServed: n, LinkRequests: n, LinksPerKey: n, LinkBytesPerKey: int64(n),
 			})
 			_, skipped, err := downloadBatch(t, s, []string{"a", "b"})
 			is.NoErr(err)
 			is.Equal(len(skipped), 0)
-			is.Equal(must(read(t, single(t, s, "a"), 0, 5))(t), contentOf(newFile(5, 1)))
+			link := single(t, s, "a")
+			must(s.FindLink(t.Context(), link.Token))(t)
+			is.Equal(must(read(t, link, 0, 5))(t), contentOf(newFile(5, 1)))
 			export := must(s.Find(t.Context(), "a"))(t)
 			must(s.Check(t.Context(), export, n))(t)
 			must(s.Check(t.Context(), export, -1))(t)
 		}
 	}
+}
+
+func TestBatch_FollowsConcurrency(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I) {
+		origin := newFakeOrigin()
+		origin.delay = time.Second
+		s := newService(adaptiveOrigin{origin, 2}, exports.Options{})
+		origin.set("https://x.example/a", newFile(5, 1))
+		start := time.Now()
+		_, _, err := downloadBatch(t, s, slices.Repeat(register(t, s, "https://x.example/a"), 6))
+		is.NoErr(err)
+		is.Equal(time.Since(start), 3*time.Second)
+		is.NoErr(s.Flush(t.Context()))
+	})
 }
 
 // TestFlush_WhileDownloadsEnd flushes as after the Close of a server, which does not wait for
