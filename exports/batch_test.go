@@ -48,6 +48,7 @@ func TestBatch_EachItemIsDeliveredOrSkipped(t *testing.T) {
 	is.Equal(contents["plan-1.pdf"], "one")
 	is.True(contents["plan-2.pdf"] == string(large))
 	is.Equal(contents["empty"], "")
+	checkTimes(t, archive)
 	want := []exports.Skipped{
 		{SourceURL: "unknown", Reason: "not registered"},
 		{SourceURL: "source-1", Reason: "file cannot be fetched"},
@@ -295,11 +296,13 @@ func TestBatch_DiscardedFileIsNotHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		size    int64
 		changed bool
+		free    bool // there is memory again, for the complete file
 	}{
-		"known size":                  {size, false},
-		"unknown size":                {-1, false},
-		"other content":               {size, true},
-		"other content, unknown size": {-1, true},
+		"known size":                  {size, false, false},
+		"unknown size":                {-1, false, false},
+		"other content":               {size, true, false},
+		"other content, unknown size": {-1, true, false},
+		"other content in memory":     {size, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, is *is.I) {
@@ -325,6 +328,9 @@ func TestBatch_DiscardedFileIsNotHeld(t *testing.T) {
 				if c.changed {
 					content = bytes.Repeat([]byte("y"), size)
 				}
+				if c.free {
+					other.Close()
+				}
 				var out bytes.Buffer
 				held := 0
 				err := batch.WriteZip(writerFunc(func(p []byte) (int, error) {
@@ -333,10 +339,14 @@ func TestBatch_DiscardedFileIsNotHeld(t *testing.T) {
 					}
 					return out.Write(p)
 				}), nil)
-				is.Equal(err == nil, !c.changed)
-				is.Equal(int64(out.Len()) == batch.Size(), !c.changed)
+				is.Equal(err == nil, !c.changed || c.free)
+				is.Equal(int64(out.Len()) == batch.Size(), err == nil)
 				is.Equal(opened, 2)
-				is.True(held <= 256<<10)
+				is.True(held <= 256<<10 || c.free)
+				if c.free {
+					_, contents := readZip(t, out.Bytes())
+					is.True(contents["second"] == string(content))
+				}
 			})
 		})
 	}
@@ -381,28 +391,61 @@ func TestBatch_NoticesContentThatDiffersFromFacts(t *testing.T) {
 	is.True(contents["2.bin"] == string(contentOf(liar)))
 }
 
-// localOpener opens a local file, whose Validator is its path, and no part of it.
-type localOpener string
+// localOpener opens a local file, and no part of it.
+type localOpener struct{ path, validator string }
 
-func (localOpener) Serves(*url.URL) bool { return true }
+func (*localOpener) Serves(*url.URL) bool { return true }
 
-func (localOpener) Check(*url.URL) error { return nil }
+func (*localOpener) Check(*url.URL) error { return nil }
 
-func (o localOpener) Open(context.Context, *url.URL) (*exports.File, error) {
-	file, err := os.Open(string(o))
-	return &exports.File{Body: file, Size: 2 << 20, Validator: string(o)}, err
+func (o *localOpener) Open(context.Context, *url.URL) (*exports.File, error) {
+	file, err := os.Open(o.path)
+	return &exports.File{Body: file, Size: 2 << 20, Validator: o.validator}, err
 }
 
 func TestBatch_KnowsLocalFileWithoutRanges(t *testing.T) {
 	is := is.New(t)
 	path := filepath.Join(t.TempDir(), "file")
 	is.NoErr(os.WriteFile(path, make([]byte, 2<<20), 0o600))
-	s := newService(localOpener(path), exports.Options{})
+	opener := &localOpener{path, "1"}
+	s := newService(opener, exports.Options{})
 	sources := register(t, s, "https://files.example/file")
 	for range 2 { // the second one knows the CRC
 		_, _, err := downloadBatch(t, s, sources)
 		is.NoErr(err)
 	}
+	for _, c := range []struct {
+		size      int64
+		validator string
+		err       error
+	}{{1 << 20, "1", io.ErrUnexpectedEOF}, {2 << 20, "2", exports.ErrChanged}} {
+		batch := must(openBatch(t, s, sources))(t)
+		is.NoErr(os.Truncate(path, c.size))
+		opener.validator = c.validator
+		is.True(errors.Is(batch.WriteZip(io.Discard, nil), c.err))
+		is.NoErr(batch.Close())
+		is.NoErr(os.Truncate(path, 2<<20))
+	}
+}
+
+func TestBatch_LostClientChangesNoFact(t *testing.T) {
+	is := is.New(t)
+	l, s, link := newLink(t, newFile(2<<20, 1), newFile(2<<20, 2))
+	for range 2 { // the second one knows the CRCs
+		batch := must(openBatch(t, s, l.sources))(t)
+		left := 3 << 20
+		err := batch.WriteZip(writerFunc(func(p []byte) (int, error) {
+			if left -= len(p); left < 0 {
+				return 0, errCut
+			}
+			return len(p), nil
+		}), nil)
+		is.True(errors.Is(err, errCut))
+		is.NoErr(batch.Close())
+		_, _, err = downloadBatch(t, s, l.sources)
+		is.NoErr(err)
+	}
+	l.readAll(link)
 }
 
 // serveSlowly makes a URL a file of zeros that opens after a delay.

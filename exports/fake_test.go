@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/url"
 	"slices"
@@ -203,6 +204,17 @@ func readZip(t *testing.T, archive []byte) (names []string, contents map[string]
 	return names, contents
 }
 
+// checkTimes checks that all entries of an archive have the time of their registration.
+func checkTimes(t *testing.T, archive []byte) {
+	t.Helper()
+	r := must(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
+	for _, f := range r.File {
+		if age := time.Since(f.Modified); age < 0 || age > time.Hour {
+			t.Errorf("entry %q was modified at %v", f.Name, f.Modified)
+		}
+	}
+}
+
 // tryReadZip is readZip for an archive that may be invalid.
 func tryReadZip(archive []byte) (names []string, contents map[string]string, err error) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
@@ -218,6 +230,9 @@ func tryReadZip(archive []byte) (names []string, contents map[string]string, err
 		content, err := io.ReadAll(body)
 		if err != nil {
 			return nil, nil, err
+		}
+		if f.CRC32 != crc32.ChecksumIEEE(content) { // the reader accepts zero
+			return nil, nil, zip.ErrChecksum
 		}
 		names = append(names, f.Name)
 		contents[f.Name] = string(content)
@@ -275,6 +290,7 @@ type fakeOrigin struct {
 	responses int // with unstable validators
 	alternate int // number of unstable validators; unlimited if 0
 
+	open   atomic.Int64 // bodies
 	bytes  atomic.Int64
 	onRead func(url string, offset int64) // before each Read; may be nil
 }
@@ -336,8 +352,14 @@ func (o *fakeOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error
 		return nil, err
 	}
 	file := describe(f)
-	file.Body = &fakeBody{ctx: ctx, origin: o, url: u.String(), file: f, end: f.size}
+	file.Body = o.body(ctx, u, f, 0, f.size)
 	return file, nil
+}
+
+func (o *fakeOrigin) body(ctx context.Context, u *url.URL, f fakeFile, offset, end int64) *fakeBody {
+	o.open.Add(1)
+	closed := sync.OnceFunc(func() { o.open.Add(-1) })
+	return &fakeBody{ctx: ctx, origin: o, url: u.String(), file: f, offset: offset, end: end, closed: closed}
 }
 
 func describe(f fakeFile) *exports.File {
@@ -359,10 +381,10 @@ func (o *fakeOrigin) OpenRange(ctx context.Context, u *url.URL, r exports.Part) 
 		return nil, err
 	case f.validator != r.Validator, r.Size >= 0 && f.size != r.Size:
 		return nil, exports.ErrChanged
-	case r.Offset < 0 || r.Length < 0 || r.Offset+r.Length > f.size:
+	case r.Offset < 0 || r.Length <= 0 || r.Offset+r.Length > f.size:
 		return nil, errors.New("fake: range out of bounds")
 	}
-	return &fakeBody{ctx: ctx, origin: o, url: u.String(), file: f, offset: r.Offset, end: r.Offset + r.Length}, nil
+	return o.body(ctx, u, f, r.Offset, r.Offset+r.Length), nil
 }
 
 // fakeBody reads the file that was opened. It fails if the origin has one with
@@ -373,6 +395,7 @@ type fakeBody struct {
 	url         string
 	file        fakeFile
 	offset, end int64
+	closed      func()
 }
 
 func (b *fakeBody) Read(p []byte) (int, error) {
@@ -398,7 +421,10 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (b *fakeBody) Close() error { return nil }
+func (b *fakeBody) Close() error {
+	b.closed()
+	return nil
+}
 
 func newFiles(count int, size int64) (files []fakeFile) {
 	for i := range count {
@@ -420,6 +446,8 @@ type sectionWriter struct {
 	out    io.Writer
 	choose func(l *exports.Link) (exports.Section, error)
 	link   *exports.Link // as given to Begin; nil until then
+
+	flushed int // times
 }
 
 func (w *sectionWriter) Select(l *exports.Link) ([]exports.Section, error) {
@@ -438,6 +466,7 @@ func (w *sectionWriter) Flush() error {
 	if w.link == nil {
 		panic("Flush before Begin")
 	}
+	w.flushed++
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,7 +75,11 @@ func TestLink_ReadsMissingFilesLast(t *testing.T) {
 		l, _, link := newLink(t, newFiles(12, 3<<20)...)
 		l.origin.onRead = func(string, int64) { time.Sleep(time.Millisecond) }
 		start := link.Size * 2 / 5 // within a file
-		is.NoErr(discard(t, link, io.Discard, start, link.Size-start))
+		w := &sectionWriter{out: io.Discard, choose: func(*exports.Link) (exports.Section, error) {
+			return exports.Section{Offset: start, Length: link.Size - start}, nil
+		}}
+		must(link.Serve(t.Context(), w))(t)
+		is.True(w.flushed > 0)
 		read := l.origin.bytes.Load()
 		t.Logf("%d bytes read for %d", read, link.Size-start)
 		is.True(read <= link.Size+1<<20)
@@ -173,6 +178,7 @@ func TestCreateLink_TakesFewRoundTrips(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I) {
 		l := newLinkTest(t, newFiles(100, 10_000)...)
 		l.origin.delay = 50 * time.Millisecond
+		l.sources = slices.Repeat(l.sources, 10) // the file of a URL is described once
 		s := l.service(exports.Options{})
 		start := time.Now()
 		link := l.create(s)

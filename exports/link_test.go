@@ -2,6 +2,7 @@ package exports_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,6 +58,9 @@ func (l *linkTest) service(options exports.Options) *exports.Service {
 	l.t.Cleanup(func() {
 		if err := s.Flush(context.Background()); err != nil {
 			l.t.Error(err)
+		}
+		if open := l.origin.open.Load(); open != 0 {
+			l.t.Errorf("%d files are open", open)
 		}
 	})
 	return s
@@ -129,11 +133,13 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 	link := l.create(first)
 	is.True(link.Resumable())
 	is.Equal(len(link.Skipped), 1)
+	is.Equal(len(link.NotResumable), 0)
 	want := l.readAll(link)
 	is.Equal(int64(len(want)), link.Size)
 	names, contents := readZip(t, want)
 	is.Equal(len(names), len(linkSizes)+1)
 	is.Equal(names[len(linkSizes)], "manifest.json")
+	checkTimes(t, want)
 	for i, f := range linkFiles() {
 		is.True(contents[names[i]] == string(contentOf(f)))
 	}
@@ -150,6 +156,7 @@ func TestLink_DeliversAnyRangeOnAnyProcess(t *testing.T) {
 		}
 		found := l.find(s, link.Token)
 		is.Equal(found.ETag, link.ETag)
+		is.Equal(found.Skipped, withoutErrors(link.Skipped))
 		offset := r.Int64N(link.Size + 1)
 		length := r.Int64N(link.Size - offset + 1)
 		if r.IntN(2) == 0 {
@@ -167,6 +174,7 @@ func TestLink_SingleFilePassesRangesThrough(t *testing.T) {
 	is.Equal(link.Size, int64(3_000_000))
 	is.Equal(link.FileName, "7.bin")
 	is.Equal(link.Type, "application/pdf")
+	is.True(link.Modified.IsZero()) // unknown
 	want := contentOf(newFile(3_000_000, 7))
 	is.True(bytes.Equal(l.readAll(link), want))
 	got := must(read(t, l.find(l.service(exports.Options{}), link.Token), 1_234_567, 99))(t)
@@ -213,13 +221,14 @@ func TestLink_IsTheSameAfterAFailover(t *testing.T) {
 		is.NoErr(err)
 
 		l.origin.set(fileURL(0), newFile(2000, 2))
-		l.renew(l.find(a, token)) // the second version, which is not replicated
+		lost, _ := l.renew(l.find(a, token)) // the second version, which is not replicated
 		synctest.Wait()
 		current.linkStore = standby
 		time.Sleep(time.Second)
 		l.renew(l.find(b, token))
 		time.Sleep(time.Minute)
 		is.Equal(l.find(a, token).ETag, l.find(b, token).ETag)
+		is.True(l.find(a, token).ETag != lost.ETag)
 	})
 }
 
@@ -257,11 +266,12 @@ func TestLink_WithoutValidatorIsNotResumable(t *testing.T) {
 	is := is.New(t)
 	weak := newFile(100, 1)
 	weak.validator = ""
-	l := newLinkTest(t, weak, newFile(100, 2))
+	l := newLinkTest(t, weak, newFile(2<<20, 2))
 	clock := time.Now()
 	s := l.service(exports.Options{Now: func() time.Time { return clock }})
 	link := l.create(s)
 	is.True(!link.Resumable())
+	is.Equal(link.NotResumable, []exports.Skipped{{SourceURL: l.sources[0], Reason: "the file has no strong validator"}})
 	is.Equal(link.ETag, "")
 	is.Equal(link.Size, int64(-1))
 	delivered, body := l.renew(link)
@@ -311,22 +321,141 @@ func TestLink_GrowingFileIsCutOff(t *testing.T) {
 	is := is.New(t)
 	upstream, s := newUpstream(exports.Options{})
 	register(t, s, "https://x.example/a")
-	upstream.serveSized("https://x.example/a", make([]byte, 9000), 8000)
-	delivered, content, err := readCurrent(t.Context(), single(t, s, "source-0"))
+	upstream.serveFile("https://x.example/a", make([]byte, 7000), exports.File{Size: 7000})
+	link := single(t, s, "source-0")
+	upstream.serveFile("https://x.example/a", make([]byte, 9000), exports.File{Size: 8000, Type: "text/plain"})
+	delivered, content, err := readCurrent(t.Context(), link)
 	is.NoErr(err)
+	is.Equal(upstream.open.Load(), int64(0))
+	is.Equal(delivered.Type, "text/plain")
 	is.Equal(delivered.Size, int64(8000))
 	is.Equal(len(content), 8000)
+}
+
+func TestLink_ValidatorWithoutRangesIsNone(t *testing.T) {
+	is := is.New(t)
+	upstream, s := newUpstream(exports.Options{})
+	register(t, s, "https://x.example/a")
+	upstream.serveFile("https://x.example/a", make([]byte, 100), exports.File{Size: 100, Validator: "1"})
+	is.True(!single(t, s, "source-0").Resumable())
 }
 
 func TestLink_TruncatedFileIsAnError(t *testing.T) {
 	is := is.New(t)
 	upstream, s := newUpstream(exports.Options{})
 	register(t, s, "https://x.example/a")
-	upstream.serveSized("https://x.example/a", make([]byte, 10_000), 20_000)
+	upstream.serveSized("https://x.example/a", make([]byte, 1000), 20_000)
 	link := single(t, s, "source-0")
 	_, body, err := readCurrent(t.Context(), link)
 	is.True(errors.Is(err, io.ErrUnexpectedEOF))
+	is.Equal(len(body), 0) // is noticed before the first byte
+	upstream.serveSized("https://x.example/a", make([]byte, 10_000), 20_000)
+	_, body, err = readCurrent(t.Context(), link)
+	is.True(errors.Is(err, io.ErrUnexpectedEOF))
 	is.Equal(len(body), 10_000)
+	is.Equal(discard(t, link, &cutWriter{5000}, 0, 20_000), errCut)
+
+	upstream.serveSized("https://x.example/a", make([]byte, 2<<20), 3<<20)
+	items := must(s.FindBatch(t.Context(), exports.BatchOf("source-0")))(t)
+	_, _, err = readCurrent(t.Context(), must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t))
+	is.True(errors.Is(err, io.ErrUnexpectedEOF))
+}
+
+// deafWriter selects nothing, or its Begin fails.
+type deafWriter struct {
+	*sectionWriter
+	sections []exports.Section
+}
+
+func (w deafWriter) Select(*exports.Link) ([]exports.Section, error) { return w.sections, nil }
+
+func (deafWriter) Begin(*exports.Link, int) error { return errCut }
+
+func TestLink_WriterEndsTheResponse(t *testing.T) {
+	is := is.New(t)
+	l, _, link := newLink(t, newFile(3<<20, 1))
+	is.Equal(len(must(link.Serve(t.Context(), deafWriter{}))(t)), 0)
+	_, err := link.Serve(t.Context(), deafWriter{&sectionWriter{out: io.Discard}, []exports.Section{{Length: link.Size}}})
+	is.Equal(err, errCut)
+	is.True(l.origin.bytes.Load() < 2<<20)
+}
+
+// failingStore fails the calls of one method.
+type failingStore struct {
+	linkStore
+	method *string
+}
+
+func (s failingStore) fail(method string) error {
+	if *s.method == method {
+		return errors.New("disk full")
+	}
+	return nil
+}
+
+func (s failingStore) Find(ctx context.Context, tenant string, sources ...string) ([]exports.Export, error) {
+	found, err := s.linkStore.Find(ctx, tenant, sources...)
+	return found, cmp.Or(s.fail("Find"), err)
+}
+
+func (s failingStore) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
+	found, err := s.linkStore.FindLink(ctx, digest, withPlan)
+	return found, cmp.Or(s.fail(map[bool]string{true: "Load", false: "FindLink"}[withPlan]), err)
+}
+
+func (s failingStore) ReplacePlan(ctx context.Context, digest exports.Digest, version int64, plan []byte) (exports.StoredLink, error) {
+	if err := s.fail("ReplacePlan"); err != nil {
+		return exports.StoredLink{}, err
+	}
+	return s.linkStore.ReplacePlan(ctx, digest, version, plan)
+}
+
+func TestLink_UnavailableStore(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1), fakeFile{size: 100})
+	method := ""
+	l.store = failingStore{l.store, &method}
+	s := l.service(exports.Options{})
+	private := must(exports.NewService(l.store, &exports.Options{Openers: []exports.Opener{privateOrigin{l.origin}}}))(t)
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0]}))(t)
+	shared := func(s *exports.Service) (string, error) {
+		link, err := s.ShareLink(t.Context(), item, exports.Digest{}, "client")
+		if err != nil {
+			return "", err
+		}
+		return link.Token, nil
+	}
+	token := must(shared(private))(t)
+	changed, weak := single(t, s, l.sources[0]), single(t, s, l.sources[1])
+	l.origin.set(fileURL(0), newFile(200, 2))
+	serve := func(link *exports.Link) error {
+		_, _, err := readCurrent(t.Context(), link)
+		return err
+	}
+	for _, c := range []struct {
+		method string
+		call   func() error
+	}{
+		{"Find", func() error { return serve(changed) }},
+		{"Find", func() error { return serve(weak) }},
+		{"Find", func() error { _, err := s.FindItem(t.Context(), item); return err }},
+		{"Find", func() error { _, err := s.FindBatch(t.Context(), []exports.BatchItem{item}); return err }},
+		{"ReplacePlan", func() error { return serve(changed) }},
+		{"FindLink", func() error { _, err := s.FindLink(t.Context(), token); return err }},
+		{"FindLink", func() error { _, err := shared(private); return err }},
+		{"Load", func() error {
+			_, err := must(l.service(exports.Options{}).FindLink(t.Context(), token))(t).Load(t.Context())
+			return err
+		}},
+	} {
+		method = c.method
+		if err := c.call(); !errors.Is(err, exports.ErrUnavailable) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	method = ""
+	is.NoErr(serve(changed))
+	is.NoErr(s.Flush(t.Context()))
 }
 
 func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
@@ -346,7 +475,7 @@ func TestLink_SkipsWhatCannotBeOpened(t *testing.T) {
 // TestLink_DeadlineIsATimeout has contexts with a deadline, as a middleware sets one.
 func TestLink_DeadlineIsATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, s, link := newLink(t, newFile(100_000, 1))
+		l, s, link := newLink(t, newFile(3<<20, 1))
 		items := must(s.FindBatch(t.Context(), exports.BatchOf(l.sources...)))(t)
 		for name, call := range map[string]func(context.Context) error{
 			"create": func(ctx context.Context) error {
@@ -364,6 +493,14 @@ func TestLink_DeadlineIsATimeout(t *testing.T) {
 			"read for the CRC": func(ctx context.Context) error {
 				l.origin.delay, l.origin.onRead = 0, func(string, int64) { time.Sleep(time.Second) }
 				return writePart(ctx, link, io.Discard, link.Size-70, 70)
+			},
+			"read": func(ctx context.Context) error {
+				l.origin.delay, l.origin.onRead = 0, func(_ string, offset int64) {
+					if offset > 2<<20 { // when the file is no longer prefetched
+						time.Sleep(time.Second)
+					}
+				}
+				return writePart(ctx, link, io.Discard, 0, link.Size)
 			},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
@@ -385,6 +522,7 @@ func TestLink_IsBounded(t *testing.T) {
 	begun, goOn := make(chan bool), make(chan bool)
 	var group sync.WaitGroup
 	for _, length := range []int64{link.Size, half} {
+		is.True(discard(t, link, &cutWriter{}, 0, 10) != nil) // ends before the others
 		group.Go(func() {
 			if err := discard(t, link, writerFunc(func(p []byte) (int, error) {
 				begun <- true
@@ -394,9 +532,8 @@ func TestLink_IsBounded(t *testing.T) {
 				t.Error(err)
 			}
 		})
+		<-begun
 	}
-	<-begun
-	<-begun
 	is.True(errors.As(readError(t, link, 0, 10), &limited))
 	is.Equal(limited.RetryAfter, time.Second)
 	go func() { // further writes
@@ -416,14 +553,19 @@ func TestLink_IsBounded(t *testing.T) {
 	l.create(l.service(exports.Options{LinkServed: 3, LinksPerKey: 1})) // takes its place
 }
 
-// fullStore is a store that cannot write what links have served while full is set.
+// fullStore is a store that cannot write what links have served while full is set. Each
+// second call panics.
 type fullStore struct {
 	linkStore
-	full *atomic.Bool
+	full  *atomic.Bool
+	calls *atomic.Int64
 }
 
 func (s fullStore) AddServed(ctx context.Context, digest exports.Digest, amount int64) error {
 	if s.full.Load() {
+		if s.calls.Add(1)%2 == 0 {
+			panic("a bug in the store")
+		}
 		return errors.New("disk full")
 	}
 	return s.linkStore.AddServed(ctx, digest, amount)
@@ -432,7 +574,7 @@ func (s fullStore) AddServed(ctx context.Context, digest exports.Digest, amount 
 func TestLink_IsBoundedOnAFullDisk(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(1000, 1))
-	store := fullStore{l.store, new(atomic.Bool)}
+	store := fullStore{l.store, new(atomic.Bool), new(atomic.Int64)}
 	l.store = store
 	link := l.create(l.service(exports.Options{LinkServed: 3}))
 	half := (link.Size + 1) / 2
@@ -487,6 +629,128 @@ func TestLink_IsResumedDuringAWriteOfItsUsage(t *testing.T) {
 	must(read(t, l.find(s, link.Token), most, link.Size-most))(t)
 }
 
+// TestLink_UsageIsAddedOnce ends a response while the usage of another is being written.
+func TestLink_UsageIsAddedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, is *is.I) {
+		l := newLinkTest(t, newFile(1000, 1))
+		store := slowServed{l.store, make(chan bool, 3), make(chan bool)}
+		l.store = store
+		s := l.service(exports.Options{})
+		link := l.create(s)
+		is.True(discard(t, link, &cutWriter{}, 0, link.Size) != nil) // sends nothing
+		for range 2 {
+			l.readAll(link)
+			synctest.Wait()
+		}
+		close(store.goOn)
+		is.NoErr(s.Flush(t.Context()))
+		stored := must(l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), false))(t)
+		is.Equal(stored.Served, int64(2_000_000))
+		is.True(discard(t, link, &cutWriter{100}, 0, link.Size) != nil) // sends a header
+		is.NoErr(s.Flush(t.Context()))
+		stored = must(l.store.FindLink(t.Context(), stored.Digest, false))(t)
+		is.True(stored.Served > 2_000_000 && stored.Served < 2_100_000)
+	})
+}
+
+// TestLink_WithoutValidatorIsBounded has a writer that selects no bytes, which stands for all.
+func TestLink_WithoutValidatorIsBounded(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, fakeFile{size: 100})
+	s := l.service(exports.Options{LinkServed: 2})
+	for _, link := range []*exports.Link{single(t, s, l.sources[0]), l.create(s)} {
+		serve := func() error {
+			_, err := l.find(s, link.Token).Serve(t.Context(), &sectionWriter{out: io.Discard, choose: func(*exports.Link) (exports.Section, error) {
+				return exports.Section{}, nil
+			}})
+			is.NoErr(s.Flush(t.Context()))
+			return err
+		}
+		l.origin.remove(fileURL(0))
+		for range 3 {
+			is.True(errors.Is(serve(), exports.ErrGone)) // delivers nothing
+		}
+		l.origin.set(fileURL(0), fakeFile{size: 100})
+		is.NoErr(s.Delete(t.Context(), must(s.Find(t.Context(), l.sources[0]))(t).ID))
+		is.True(errors.Is(serve(), exports.ErrNotFound))
+		put(t, s, l.sources[0], fileURL(0))
+		is.NoErr(serve())
+		is.NoErr(serve())
+		limited := new(exports.LinkLimitError)
+		is.True(errors.As(serve(), &limited))
+	}
+}
+
+// countedPlans counts the plans that are read.
+type countedPlans struct {
+	linkStore
+	count int
+}
+
+func (s *countedPlans) FindLink(ctx context.Context, digest exports.Digest, withPlan bool) (exports.StoredLink, error) {
+	if withPlan {
+		s.count++
+	}
+	return s.linkStore.FindLink(ctx, digest, withPlan)
+}
+
+func TestLink_PlansAreCached(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1))
+	store := &countedPlans{linkStore: l.store}
+	l.store = store
+	s := l.service(exports.Options{LinkBytesPerKey: 1 << 30})
+	long := strings.Repeat("x", 8000)
+	put(t, s, long, fileURL(0))
+	l.sources = slices.Repeat([]string{long}, 120)
+	first := l.create(s)
+	l.find(s, first.Token)
+	is.Equal(store.count, 0)
+	size := must(s.FindLink(t.Context(), first.Token))(t).PlanSize
+	var last *exports.Link
+	for range 16<<20/size + 1 { // too many
+		last = l.create(s)
+	}
+	for range 2 {
+		l.find(s, first.Token)
+		l.find(s, last.Token)
+		is.Equal(store.count, 1)
+	}
+}
+
+// TestLink_OfAnEarlierConfiguration has a service whose Opener reads no ranges of the file, and
+// one without any.
+func TestLink_OfAnEarlierConfiguration(t *testing.T) {
+	is := is.New(t)
+	l, _, link := newLink(t, newFile(100, 1), newFile(0, 2))
+	serve := func(openers ...exports.Opener) (*exports.Link, error) {
+		s := must(exports.NewService(l.store, &exports.Options{Openers: openers}))(t)
+		delivered, _, err := readCurrent(t.Context(), l.find(s, link.Token))
+		return delivered, err
+	}
+	_, err := serve()
+	is.True(errors.Is(err, exports.ErrForbidden))
+	delivered, err := serve(struct{ exports.Opener }{l.origin})
+	is.NoErr(err)
+	is.True(!delivered.Resumable())
+}
+
+func TestLink_IncludesFileThatIsBack(t *testing.T) {
+	is := is.New(t)
+	l := newLinkTest(t, newFile(100, 1), fakeFile{size: 100, name: "manifest.json", validator: "1"})
+	l.origin.remove(fileURL(0))
+	s := l.service(exports.Options{})
+	is.Equal(single(t, s, l.sources[1]).FileName, "manifest.json")
+	link := l.create(s)
+	names, _ := readZip(t, l.readAll(link))
+	is.Equal(names, []string{"manifest-1.json", "manifest.json"})
+	l.origin.set(fileURL(0), newFile(100, 1))
+	l.origin.set(fileURL(1), newFile(100, 2))
+	_, body := l.renew(link)
+	names, _ = readZip(t, body)
+	is.Equal(names, []string{"1.bin", "2.bin"})
+}
+
 func TestLink_BoundsTheRenewedPlan(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(100, 1))
@@ -534,7 +798,7 @@ func TestFindLink_RejectsUnknownAndExpiredTokens(t *testing.T) {
 		is.Equal(err, exports.ErrLinkNotFound)
 	}
 	clock = clock.Add(time.Hour - time.Millisecond)
-	l.find(s, link.Token)
+	l.readAll(l.find(s, link.Token)) // has the same plan
 	clock = clock.Add(2 * time.Millisecond)
 	_, err := s.FindLink(t.Context(), link.Token)
 	is.Equal(err, exports.ErrLinkNotFound)
@@ -552,9 +816,9 @@ func TestCreateLink_SingleFileNeedsNoPath(t *testing.T) {
 	is := is.New(t)
 	l := newLinkTest(t, newFile(10, 1))
 	s := l.service(exports.Options{})
-	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b"}))(t)
+	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: l.sources[0], Path: "a/b", FileName: "manifest.json"}))(t)
 	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true}))(t)
-	is.Equal(link.FileName, "1.bin")
+	is.Equal(link.FileName, "manifest.json")
 }
 
 // TestCheck_ResumableAsTheLink checks files whose links are not.

@@ -109,6 +109,19 @@ func TestLink_PlanOfTheVersionBefore(t *testing.T) {
 	l.readAll(l.find(s, link.Token)) // the plan stays
 }
 
+// TestLink_PlanOfAnotherRelease has plans that this release cannot deliver.
+func TestLink_PlanOfAnotherRelease(t *testing.T) {
+	is := is.New(t)
+	l, _, link := newLink(t, newFile(100, 1))
+	digest := sha256.Sum256([]byte(link.Token))
+	stored := must(l.store.FindLink(t.Context(), digest, true))(t)
+	for i, plan := range []string{strings.Replace(string(stored.Plan), `"layout":2`, `"layout":1`, 1), `{"layout":2}`, "gob"} {
+		must(l.store.ReplacePlan(t.Context(), digest, stored.Version+int64(i), []byte(plan)))(t)
+		_, err := must(l.service(exports.Options{}).FindLink(t.Context(), link.Token))(t).Load(t.Context())
+		is.True(errors.Is(err, exports.ErrLinkNotFound))
+	}
+}
+
 func TestLink_SlowSmallFileIsDelivered(t *testing.T) {
 	bubble(t, func(t *testing.T, is *is.I) {
 		l := newLinkTest(t, newFile(256<<10, 1), newFile(256<<10, 2))
@@ -135,8 +148,10 @@ func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	for i := range 200 {
 		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("é", 500), i)) // not registered
 	}
+	put(t, s, "without a file", fileURL(1))
+	l.sources = append(l.sources, "without a file")
 	link := l.create(s)
-	is.Equal(len(link.Skipped), 200)
+	is.Equal(len(link.Skipped), 201)
 	stored := must(l.store.FindLink(t.Context(), sha256.Sum256([]byte(link.Token)), true))(t)
 	is.True(len(stored.Plan) < 100*1_000*12/10)
 	found := l.find(l.service(exports.Options{}), link.Token)
@@ -144,17 +159,18 @@ func TestCreateLink_StoresFewOfTheSourcesWithoutExport(t *testing.T) {
 	is.Equal(found.Skipped[7].SourceURL, l.sources[8])
 	archive := l.readAll(found)
 	_, contents := readZip(t, archive)
-	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
-	is.True(strings.Contains(contents["manifest.json"], `"moreSkipped": 100`))
+	is.True(strings.Contains(contents["manifest.json"], `"requested": 202`))
+	is.True(strings.Contains(contents["manifest.json"], `"moreSkipped": 101`))
 
 	registration := exports.Registration{SourceURL: l.sources[8], ExportedURL: fileURL(0)}
 	_, _, err := s.Register(t.Context(), registration) // stays out of later plans
 	is.NoErr(err)
 	l.origin.set(fileURL(0), newFile(200, 2))
+	l.origin.set(fileURL(1), newFile(300, 3)) // is in them
 	_, renewed := l.renew(found)
 	names, contents := readZip(t, renewed)
-	is.Equal(len(names), 2)
-	is.True(strings.Contains(contents["manifest.json"], `"requested": 201`))
+	is.Equal(len(names), 3)
+	is.True(strings.Contains(contents["manifest.json"], `"requested": 202`))
 	is.True(strings.Contains(contents["manifest.json"], l.sources[8]))
 }
 
@@ -167,6 +183,8 @@ func TestLink_ComparesWithWhatOtherProcessesHaveRead(t *testing.T) {
 	is.NoErr(other.Flush(t.Context())) // writes at the same time may lose a part
 	must(read(t, link, 4_000_000, 1000))(t)
 	is.NoErr(s.Flush(t.Context()))
+	facts := must(l.store.FindFacts(t.Context(), sha256.Sum256([]byte(fileURL(0)))))(t)
+	is.Equal(facts[0].Validator, newFile(8<<20, 1).validator)
 	l.lie(0, 2)
 	is.True(isLost(readError(t, l.find(other, link.Token), 4_000_000, 1000)))
 }
@@ -199,13 +217,15 @@ func TestLink_AlternatingValidatorIsNone(t *testing.T) {
 
 func TestLink_NoticesChangeOfEmptyFile(t *testing.T) {
 	for _, count := range []int{1, 3} {
-		is := is.New(t)
-		l, _, link := newLink(t, append(newFiles(count, 0), newFile(1000, 99))...)
-		l.readAll(link)
-		l.origin.set(fileURL(count-1), newFile(500, 7))
-		is.True(isLost(readError(t, link, 0, link.Size)))
-		l.origin.remove(fileURL(count - 1))
-		is.True(isLost(readError(t, link, 0, link.Size)))
+		for _, last := range [][]fakeFile{nil, {newFile(1000, 99)}} {
+			is := is.New(t)
+			l, _, link := newLink(t, append(newFiles(count, 0), last...)...)
+			l.readAll(link)
+			l.origin.set(fileURL(count-1), newFile(0, 7))
+			is.True(isLost(readError(t, link, 0, link.Size)))
+			l.origin.remove(fileURL(count - 1))
+			is.True(isLost(readError(t, link, 0, link.Size)))
+		}
 	}
 }
 
@@ -261,7 +281,11 @@ func TestCreateLink_BoundsThePlan(t *testing.T) {
 	for i := range 600 { // a few of them are named
 		l.sources = append(l.sources, fmt.Sprintf("%s%d", strings.Repeat("&", 8000), i))
 	}
-	l.create(s)
+	is.True(must(s.FindLink(t.Context(), l.create(s).Token))(t).PlanSize < 300<<10)
+
+	l.sources = l.sources[:1]
+	s = l.service(exports.Options{LinkBytesPerKey: 1000})
+	is.True(errors.Is(create(1), exports.ErrTooManyLinks))
 }
 
 // TestLink_UsedOftenBecomesResumable has a file that gets a validator while a client
@@ -293,4 +317,11 @@ func TestLink_UsedOftenBecomesResumable(t *testing.T) {
 		is.Equal(read(), i < 7)
 	}
 	is.True(read()) // the same file as before
+	l.origin.set(fileURL(0), newFile(1000, 100))
+	is.True(!read())
+	for i := range 12 { // seldom enough
+		now = now.Add(10 * time.Minute)
+		l.origin.set(fileURL(0), newFile(1000, uint64(i+200)))
+		is.True(read())
+	}
 }

@@ -22,7 +22,9 @@ type fakeObjectStore struct {
 	err error // of PublicURL
 }
 
-func (f *fakeObjectStore) Serves(u *url.URL) bool { return u.Scheme == "store" }
+func (f *fakeObjectStore) Serves(u *url.URL) bool {
+	return u.Scheme == "store" || u.Host == "signed.example"
+}
 
 func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, fileName string) (string, error) {
 	if f.err == context.DeadlineExceeded {
@@ -43,6 +45,8 @@ func TestService_PublicURL(t *testing.T) {
 
 		public := must(s.PublicURL(t.Context(), items[0], nil))(t)
 		is.Equal(public, "https://files.example/a?signed")
+		put(t, s, "web", "https://signed.example/a")
+		is.Equal(must(s.PublicURL(t.Context(), resolve(t.Context(), s, "web"), nil))(t), "https://signed.example/a?signed")
 		named := items[0]
 		named.FileName = "b:c"
 		is.Equal(must(s.PublicURL(t.Context(), named, nil))(t), "https://files.example/a?signedb_c")
@@ -76,7 +80,7 @@ func TestService_PublicURL(t *testing.T) {
 // privateOrigin is an origin whose files clients cannot download.
 type privateOrigin struct{ *fakeOrigin }
 
-func (privateOrigin) IsPrivate(*url.URL) bool { return true }
+func (privateOrigin) IsPrivate(u *url.URL) bool { return u.Host != "public.example" }
 
 // newPrivate returns an origin with the private file https://files.example/7, and a Service
 // over it.
@@ -165,7 +169,7 @@ func TestShareLink_ReplacesADeletedLink(t *testing.T) {
 	s := must(exports.NewService(store, &exports.Options{Openers: []exports.Opener{origin}}))(t)
 	put(t, s, "source", "https://files.example/7")
 	for range 2 {
-		share(t, s, "source")
+		is.New(t).True(share(t, s, "source") != nil)
 	}
 }
 
@@ -236,6 +240,8 @@ func TestShareLink_KeepsTheSource(t *testing.T) {
 func TestShareLink_OfTheRegisteredFile(t *testing.T) {
 	is := is.New(t)
 	origin, s := newPrivate(exports.Options{})
+	put(t, s, "public", "http://public.example/a")
+	is.Equal(must(s.PublicURL(t.Context(), resolve(t.Context(), s, "public"), nil))(t), "http://public.example/a")
 	a, b := newFile(100, 1), newFile(100, 2)
 	origin.set("https://files.example/a", a)
 	origin.set("https://files.example/b", b)
@@ -267,6 +273,8 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 	registration.PublicOnly = true
 	_, _, err = s.Register(t.Context(), registration)
 	is.Equal(err, exports.ErrPrivate)
+	_, _, err = newService(newFakeUpstream(), exports.Options{}).Register(t.Context(), exports.Registration{SourceURL: "s", ExportedURL: "https://x.example/", PublicOnly: true})
+	is.NoErr(err)
 	item := must(s.FindItem(t.Context(), exports.BatchItem{SourceURL: "s"}))(t)
 	url, err := s.PublicURL(t.Context(), item, func(context.Context, exports.BatchItem) (string, error) { return "link", nil })
 	is.NoErr(err)
@@ -277,6 +285,10 @@ func TestService_OtherSchemesArePrivate(t *testing.T) {
 	item.Export.ExportedURL = "s3://removed/a.pdf"
 	_, err = s.PublicURL(t.Context(), item, nil)
 	is.True(errors.Is(err, exports.ErrForbidden))
+	_, err = s.Open(t.Context(), *item.Export)
+	is.Equal(err, exports.ErrForbidden)
+	_, err = s.CreateLink(t.Context(), exports.LinkRequest{Items: []exports.BatchItem{item}, Single: true})
+	is.Equal(err, exports.ErrForbidden)
 }
 
 // TestShareLink_OfAnotherSignature shares the file of a source with a newer signature. Its
@@ -296,6 +308,8 @@ func TestShareLink_OfAnotherSignature(t *testing.T) {
 	share(t, s, "https://cad.example/7?signature=first")
 	valid = "?signature=second" // the first has expired
 	link := share(t, s, "https://cad.example/7?signature=second")
+	put(t, s, "https://cad.example/8", "https://files.example/7")
+	is.Equal(share(t, s, "https://cad.example/8?signature=first").Token, share(t, s, "https://cad.example/8").Token)
 	origin.set("https://files.example/7", newFile(100, 2)) // the file is made again
 	_, _, err := readCurrent(t.Context(), link)
 	is.NoErr(err)

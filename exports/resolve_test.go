@@ -77,6 +77,7 @@ func TestResolve_Failures(t *testing.T) {
 			}
 			return exports.Resolution{}, cmp.Or(map[string]error{
 				"soon":        &exports.NotReadyError{RetryAfter: 30 * time.Second},
+				"at once":     &exports.NotReadyError{RetryAfter: time.Millisecond},
 				"later":       &exports.NotReadyError{RetryAfter: 99 * time.Hour},
 				"some time":   fmt.Errorf("queued: %w", &exports.NotReadyError{}),
 				"invalid":     fmt.Errorf("of another service: %w", exports.ErrInvalid),
@@ -86,7 +87,7 @@ func TestResolve_Failures(t *testing.T) {
 			}[r.Source], exports.ErrNotFound)
 		})
 		find := func(source string) error { return resolve(t.Context(), s, source).Err }
-		for source, after := range map[string]time.Duration{"soon": 30 * time.Second, "later": 24 * time.Hour, "some time": 5 * time.Second} {
+		for source, after := range map[string]time.Duration{"soon": 30 * time.Second, "at once": time.Second, "later": 24 * time.Hour, "some time": 5 * time.Second} {
 			notReady, ok := errors.AsType[*exports.NotReadyError](find(source))
 			is.True(ok)
 			is.Equal(notReady.RetryAfter, after)
@@ -110,7 +111,10 @@ func TestResolve_Failures(t *testing.T) {
 		is.True(errors.Is(batch("nothing", ""), exports.ErrNotFound))
 		is.True(errors.Is(batch("slow", "nothing"), exports.ErrTimeout))
 		is.True(errors.Is(batch("soon", "broken", "slow"), exports.ErrFailed))
-		notReady, ok := errors.AsType[*exports.NotReadyError](batch("soon", "slow", "later", "soon"))
+		failed, ok := errors.AsType[*exports.BatchError](batch("soon", "slow", "later", "soon"))
+		is.True(ok)
+		is.Equal(failed.Skipped[0].Reason, "file is not ready")
+		notReady, ok := errors.AsType[*exports.NotReadyError](failed)
 		is.True(ok)
 		is.Equal(notReady.RetryAfter, 24*time.Hour) // the largest
 	})
@@ -246,6 +250,7 @@ func TestBatch_PutsEntriesIntoFolders(t *testing.T) {
 	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
 	is.True(!link.Resumable())
 	is.Equal(len(link.NotResumable), len(items))
+	is.Equal(link.NotResumable[0].Reason, "the size of the file is unknown")
 	_, body, err := readCurrent(t.Context(), link)
 	is.NoErr(err)
 	names, _ = readZip(t, body)
