@@ -88,6 +88,8 @@ func TestRead_SVGSize(t *testing.T) {
 		{`viewBox="0 0 0 12"`, 300, 150},
 		{`viewBox="0 0 24"`, 300, 150},
 		{`viewBox="0 0 NaN Inf"`, 300, 150},
+		{`viewBox="0 0 10 0"`, 300, 150},
+		{`viewBox="0 0 1e999 10"`, 300, 150},
 		{`width="NaN" height="Infinity"`, 300, 150},
 		{`width="0x10" height="1_0"`, 300, 150},
 		{`width="1e999" height="1e300"`, 300, 150},

@@ -71,19 +71,12 @@ func fromURL(text, outside string) (Picture, bool) {
 	text = strings.TrimFunc(text, func(r rune) bool { return r <= ' ' }) // URL standard, section 4.4
 	text = strings.NewReplacer("\t", "", "\r", "", "\n", "").Replace(text)
 	text, _, _ = strings.Cut(text, "#")
-	named, body, found := strings.Cut(text[len("data:"):], ",")
-	if !found {
-		return Picture{}, false
-	}
+	named, body, _ := strings.Cut(text[len("data:"):], ",")
 	named = strings.Trim(named, " \f")
 	body = Unescape(body)
 	content, decoded := []byte(body), true
-	if suffix := base64Suffix.FindString(named); suffix != "" {
-		named = strings.TrimSuffix(named, suffix)
+	if base64Suffix.MatchString(named) {
 		content, decoded = DecodeBase64(body)
-	}
-	if strings.HasPrefix(named, ";") {
-		named = ""
 	}
 	picture, ok := newPicture(content, named)
 	return picture, ok && decoded && agrees(picture.Type, outside)
@@ -139,10 +132,7 @@ var aliases = map[string]string{
 
 // agrees reports whether a named type is the given one, or empty.
 func agrees(mimeType, named string) bool {
-	if strings.TrimSpace(named) == "" {
-		return true
-	}
 	essence, _, _ := strings.Cut(named, ";")
 	essence = strings.ToLower(strings.TrimSpace(essence))
-	return essence == mimeType || aliases[essence] == mimeType
+	return essence == "" || essence == mimeType || aliases[essence] == mimeType
 }

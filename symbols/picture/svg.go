@@ -142,12 +142,7 @@ func cssLength(text string) float64 {
 	text = strings.ToLower(strings.TrimSpace(text))
 	// An exponent ends in a digit, so trailing letters are the unit.
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz%")
-	factor, known := cssUnits[text[len(number):]]
-	value, ok := parsePositive(number)
-	if !known || !ok {
-		return 0
-	}
-	return value * factor
+	return parsePositive(number) * cssUnits[text[len(number):]]
 }
 
 // viewBoxSize returns the width and height of a viewBox attribute, or 0.
@@ -156,18 +151,19 @@ func viewBoxSize(text string) (width, height float64) {
 	if len(numbers) != 4 {
 		return 0, 0
 	}
-	width, _ = parsePositive(numbers[2])
-	height, _ = parsePositive(numbers[3])
-	return width, height
+	return parsePositive(numbers[2]), parsePositive(numbers[3])
 }
 
-// parsePositive parses a positive decimal number.
-func parsePositive(text string) (float64, bool) {
+// parsePositive parses a positive decimal number. It returns 0 for other text.
+func parsePositive(text string) float64 {
 	if strings.Trim(text, "+-.0123456789eE") != "" { // ParseFloat accepts NaN, Inf and 0x1p4
-		return 0, false
+		return 0
 	}
 	value, err := strconv.ParseFloat(text, 64)
-	return value, err == nil && value > 0
+	if err != nil {
+		return 0
+	}
+	return max(value, 0)
 }
 
 // clampSize rounds value to thousandths. It returns fallback if the result is
