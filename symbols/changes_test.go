@@ -218,3 +218,32 @@ func TestFollow_Again(t *testing.T) {
 		is.Equal(second.Take().FolderIDs, []int64{folder.ID})
 	})
 }
+
+// TestFollow_OthersComeAndGo has changes just before another follower begins, and after it has
+// ended, then more than a Change names, and another history of the database.
+func TestFollow_OthersComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		store := &hookedStore{Store: memory.New().Symbols()}
+		s := newService(t, store, nil)
+		follower := must(s.Follow(t.Context(), ""))(t)
+		defer follower.Close()
+		follower.Take()
+		folder := must(s.CreateFolder(t.Context(), "A"))(t)
+		other := must(s.Follow(t.Context(), ""))(t)
+		time.Sleep(time.Second)
+		is.Equal(follower.Take().FolderIDs, []int64{folder.ID})
+		other.Close()
+		for i := range 1002 {
+			must(s.CreateFolder(t.Context(), fmt.Sprint(i)))(t)
+		}
+		time.Sleep(time.Second)
+		change := follower.Take()
+		is.True(change.All && !change.Folders && len(change.FolderIDs) == 0)
+		store.hook.Store(new(changesFunc(func(context.Context, symbols.Position) (symbols.ChangeSet, error) {
+			return symbols.ChangeSet{Position: symbols.Position{History: 1}}, nil
+		})))
+		time.Sleep(time.Second)
+		is.True(follower.Take().All)
+	})
+}

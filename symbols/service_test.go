@@ -69,6 +69,7 @@ func TestService_RejectsInvalidFields(t *testing.T) {
 		{"type", symbols.SymbolFields{Type: new("svg")}},
 		{"type", symbols.SymbolFields{Type: new("image/" + strings.Repeat("a", 250))}},
 		{"type", symbols.SymbolFields{Type: new("a/b;\x00")}},
+		{"type", symbols.SymbolFields{Type: new("a/b;c=\"\xff\"")}},
 		{"data", symbols.SymbolFields{Data: new("")}},
 		{"data", symbols.SymbolFields{Data: new("a\x00")}},
 		{"data", symbols.SymbolFields{Data: new("a\xed\xa0\x80")}},
@@ -86,6 +87,8 @@ func TestService_RejectsInvalidFields(t *testing.T) {
 			}
 		}
 	}
+	is.True(errors.Is(s.AssignTenant(t.Context(), "a\x00"), symbols.ErrInvalid))
+	is.NoErr(s.AssignTenant(t.Context(), "")) // its own
 }
 
 func TestService_ConditionalChanges(t *testing.T) {
@@ -149,12 +152,91 @@ func (failingStore) GetFolder(context.Context, int64) (symbols.Folder, error) {
 	return symbols.Folder{}, errors.New("no connection")
 }
 
+func (failingStore) ListSegment(context.Context, int64) ([]symbols.SegmentSymbol, error) {
+	return nil, errors.New("no connection")
+}
+
 func TestService_WrapsStoreErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	_, err := newService(t, failingStore{}, nil).GetFolder(t.Context(), 1)
+	s := newLibrary(t, failingStore{memory.New().Symbols()}, nil)
+	_, err := s.GetFolder(t.Context(), 1)
 	is.True(errors.Is(err, symbols.ErrUnavailable))
 	is.Equal(err.Error(), "symbols: store unavailable: get folder: no connection")
+	create(t, s, "a")
+	_, err = s.Search(t.Context(), must(symbols.ParseQuery("a"))(t), symbols.Range{})
+	is.True(errors.Is(err, symbols.ErrUnavailable))
+}
+
+func TestService_ChangesManySymbols(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newLibrary(t, memory.New().Symbols(), &symbols.Options{TrashSize: 1})
+	names := strings.Split(strings.Repeat("a,", 1000)+"a", ",")
+	var ids []int64
+	for _, symbol := range create(t, s, names...) {
+		ids = append(ids, symbol.ID)
+	}
+	is.True(errors.Is(s.DeleteSymbols(t.Context(), ids, 0), symbols.ErrInvalid)) // more than 1,000
+	is.NoErr(errorOf(s.UpdateSymbols(t.Context(), ids[1:], symbols.BulkFields{RemoveTags: names[1:]})))
+	for _, limit := range []int{0, 2000} {
+		page := must(s.ListSymbolInfos(t.Context(), 1, symbols.Range{Limit: limit}))(t)
+		is.True(len(page.Symbols) == 1000 && page.More)
+	}
+	is.NoErr(s.DeleteSymbols(t.Context(), ids[1:], 0))
+	is.Equal(len(must(s.ListTrash(t.Context(), symbols.Range{}))(t).Entries), 0) // too large for the trash
+	is.NoErr(s.DeleteFolder(t.Context(), 1, symbols.Any, 0))
+	is.Equal(len(must(s.ListTrash(t.Context(), symbols.Range{}))(t).Entries), 0)
+}
+
+func TestListSymbols_LargeSymbolsArePages(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newLibrary(t, memory.New().Symbols(), nil)
+	large := strings.Repeat("x", symbols.LargeSize+1)
+	var given []symbols.NewSymbol
+	for _, data := range []string{"a", large, "c", large} {
+		given = append(given, symbols.NewSymbol{Name: "n", Type: "a/b", Data: data})
+	}
+	created := must(s.CreateSymbols(t.Context(), 1, given))(t)
+	for limit := range 2 {
+		var sizes []int
+		reserve := func(size int64) error { sizes = append(sizes, int(size)); return nil }
+		var got []symbols.Symbol
+		for page := (symbols.Page{More: true}); page.More; got = append(got, page.Symbols...) {
+			page = must(s.ListSymbolsFunc(t.Context(), 1, symbols.Range{After: int64(len(got)), Limit: limit}, reserve, true))(t)
+		}
+		is.Equal(got, created)
+		is.Equal(sizes, []int{len(large), len(large)})
+	}
+	is.Equal(must(s.ListSymbols(t.Context(), 1, symbols.Range{After: 1}))(t).Symbols, created[1:2])
+	for i, test := range []struct {
+		during func() error
+		want   int // symbols
+	}{
+		{func() error { return errors.New("no memory") }, 0},
+		{func() error {
+			return errorOf(s.UpdateSymbol(t.Context(), 2, symbols.SymbolFields{Data: new("b")}, symbols.Any))
+		}, 2},
+		{func() error { return s.DeleteSymbol(t.Context(), 4, symbols.Any, 0) }, 0},
+	} {
+		after := []int64{1, 1, 3}[i]
+		page, err := s.ListSymbolsFunc(t.Context(), 1, symbols.Range{After: after}, func(int64) error { return test.during() }, true)
+		is.Equal(len(page.Symbols), test.want)
+		is.Equal(err == nil, i > 0)
+	}
+}
+
+func TestNewService_NegativeOptionsAreDefaults(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s := newLibrary(t, memory.New().Symbols(), &symbols.Options{PageSize: -1, SearchIndex: -1, TrashSize: -1})
+	list := create(t, s, "a", "a")
+	is.Equal(must(s.ListSymbols(t.Context(), 1, symbols.Range{}))(t).Symbols, list)
+	found := must(s.Search(t.Context(), must(symbols.ParseQuery("a"))(t), symbols.Range{}))(t)
+	is.Equal(len(found.Symbols), 2)
+	is.NoErr(s.DeleteSymbol(t.Context(), list[0].ID, symbols.Any, 0))
+	is.Equal(len(must(s.ListTrash(t.Context(), symbols.Range{}))(t).Entries), 1)
 }
 
 // wrappingStore wraps the errors of a missing folder.

@@ -71,11 +71,11 @@ func TestRead_DrawioLibrary(t *testing.T) {
 	pngCell := strings.NewReplacer("image/svg+xml", "image/png", svg, png).Replace(cell)
 	library := drawioLibrary(t,
 		map[string]any{"data": "data:image/svg+xml;base64," + svg, "w": 40, "h": 30.5, "title": "Gate & valve", "aspect": "fixed", "tags": "brass  DN50 brass"},
-		map[string]any{"xml": cell, "w": 1, "h": 2, "title": "In a style"}, // drawn by one cell
+		map[string]any{"xml": " " + cell, "w": 1, "h": 2, "title": "In a style"}, // drawn by one cell
 		map[string]any{"xml": strings.NewReplacer("<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(cell), "title": "Escaped"},
 		map[string]any{"xml": deflated(t, cell)},
-		map[string]any{"data": "data:image/png;base64," + png, "title": "PNG"},
-		map[string]any{"xml": pngCell, "title": "PNG in a style"},
+		map[string]any{"data": "data:image/png;base64," + png, "title": "PNG", "w": 1},
+		map[string]any{"xml": pngCell, "title": "PNG in a style", "h": 1},
 		map[string]any{"xml": deflated(t, pngCell), "title": "PNG, compressed"},
 	)
 	contents := readLibrary(t, library, nil)
@@ -91,12 +91,17 @@ func TestRead_DrawioLibrary(t *testing.T) {
 	}
 	for _, file := range contents.Files[4:] {
 		is.Equal(file.Symbol.Type, "image/png")
+		is.Equal(file.Symbol.Meta, "")
 		is.True(strings.Contains(file.Symbol.Data, `"`+png+`","width":3,"height":2}`))
 	}
 
 	shape := map[string]any{"xml": `<mxGraphModel><root><mxCell style="ellipse"/></root></mxGraphModel>`, "title": "Ellipse"}
-	_, err := bundle.Read(t.Context(), []byte(drawioLibrary(t, shape)), nil)
-	is.Equal(rejections(err), "Ellipse: not an image: draw.io would have to draw it")
+	for _, other := range []map[string]any{
+		shape, {"xml": cell + cell, "title": "Ellipse"}, {"data": "image/svg+xml," + svg, "title": "Ellipse"},
+		{"data": "data:image/svg+xml;base64,<svg/>", "title": "Ellipse"},
+	} {
+		is.Equal(rejections(readError(t, []byte(drawioLibrary(t, other)), nil)), "Ellipse: not an image: draw.io would have to draw it")
+	}
 	skipped := readLibrary(t, drawioLibrary(t, shape), &bundle.Options{Skip: true})
 	is.Equal(skipped.Skipped, []bundle.FileNote{{File: "Ellipse", Reason: "not an image: draw.io would have to draw it"}})
 	untitled := `<mxlibrary>[{"data":"data:image/svg+xml;base64,` + svg + `"}]</mxlibrary>`
@@ -159,6 +164,7 @@ func TestWriteDrawio_RoundTrip(t *testing.T) {
 	is.Equal(contents.Files[0].Symbol.Name, list[0].Name)
 	is.Equal(contents.Files[0].Symbol.Tags, tags)
 	is.Equal(contents.Files[0].Symbol.Data, drawingData(list[0].Name))
+	is.Equal(contents.Files[0].Symbol.Meta, `{"height":48,"width":96}`)
 	is.Equal(len(readLibrary(t, write(list[1:2]), nil).Files), 0)
 }
 
@@ -171,7 +177,7 @@ func TestRead_IconSet(t *testing.T) {
 		"icons": {"valve": {"body": "<path d='M0 0h1'/>"}, "old": {"body": "<g/>", "hidden": true},
 			"pump": {"body": "<use xlink:href='#a'/>", "width": 10, "left": 2}},
 		"aliases": {"turned": {"parent": "valve", "rotate": 1, "hFlip": true}, "back": {"parent": "turned", "hFlip": true, "rotate": 3},
-			"upside down": {"parent": "pump", "vFlip": true, "top": 3}, "gone": {"parent": "valve", "hidden": true}, "shown": {"parent": "old", "hidden": false}}
+			"upside down": {"parent": "pump", "vFlip": true, "top": 3, "width": 12}, "twice": {"parent": "valve", "rotate": 2}, "gone": {"parent": "valve", "hidden": true}, "shown": {"parent": "old", "hidden": false}}
 	}`, nil)
 	svgs := make(map[string]string)
 	for _, file := range contents.Files {
@@ -186,8 +192,9 @@ func TestRead_IconSet(t *testing.T) {
 		"turned": `<svg ` + ns + ` width="20" height="24" viewBox="2 -2 20 24">` +
 			`<g transform="rotate(90 12 10)"><g transform="translate(24 0) scale(-1 1)"><path d='M0 0h1'/></g></g></svg>`,
 		"back":  `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><path d='M0 0h1'/></svg>`,
+		"twice": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><g transform="rotate(180 12 10)"><path d='M0 0h1'/></g></svg>`,
 		"shown": `<svg ` + ns + ` width="24" height="20" viewBox="0 0 24 20"><g/></svg>`,
-		"upside down": `<svg ` + ns + ` xmlns:xlink="http://www.w3.org/1999/xlink" width="10" height="20" viewBox="2 3 10 20">` +
+		"upside down": `<svg ` + ns + ` xmlns:xlink="http://www.w3.org/1999/xlink" width="12" height="20" viewBox="2 3 12 20">` +
 			`<g transform="translate(0 26) scale(1 -1)"><use xlink:href='#a'/></g></svg>`,
 	})
 	is.Equal(contents.Files[1].Symbol.Meta, `{"author":"Ann","height":20,"license":"MIT","width":24}`)
@@ -198,10 +205,12 @@ func TestRead_IconSet(t *testing.T) {
 	for i, name := range []string{"b", "c", "d", "e"} {
 		is.Equal(mistyped.Skipped[i], bundle.FileNote{File: name, Reason: "not an icon: a value has the wrong type"})
 	}
-	for _, text := range []string{`{}`, `{"prefix":"a"}`, `{"prefix":"a","icons":{"a":{"body":"<g>"}}}`,
+	for _, text := range []string{`{}`, `{"prefix":"a"}`, `{"icons":{"a":{"body":"<g/>"}}}`, `{"prefix":"a","icons":{"a":{}}}`,
+		`{"prefix":"a","icons":{"a":{"body":"<g/>","width":0}}}`, `{"prefix":"a","icons":{"a":{"body":"<g/>","height":0}}}`,
+		`{"prefix":"a","icons":{"a":{"body":"<g>"}}}`,
 		`{"prefix":"a","icons":{},"aliases":{"a":{"parent":"a"}}}`,
 	} {
-		is.True(rejections(readError(t, []byte(text), nil)) != "")
+		is.True(readError(t, []byte(text), nil) != nil)
 	}
 }
 
@@ -218,8 +227,8 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 		utf16SVG = binary.LittleEndian.AppendUint16(utf16SVG, unit)
 	}
 	archive := zipOf(t,
-		file{name: "LICENSE", content: "MIT"}, file{name: "COPYING.lib"}, file{name: "V\x84ter/"}, file{name: "docs/README.md", content: "x"}, file{name: "notes.txt", content: "x"},
-		file{name: "valves/gate/a.jpg", content: jpg.String()}, file{name: "valves/b.GIF", content: gifs.String()},
+		file{name: "LICENSE", content: "MIT"}, file{name: "COPYING.lib"}, file{name: "V\x84ter/"}, file{name: "docs/notes.md", content: "x"}, file{name: "notes.txt", content: "x"},
+		file{name: "valves/./../gate/a.jpg", content: jpg.String()}, file{name: "valves/b.GIF", content: gifs.String()},
 		file{name: "c.webp", content: webp}, file{name: "wide.svg", content: string(utf16SVG)},
 		file{name: "pipes/lib.xml", content: drawioLibrary(t, map[string]any{
 			"data":  "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(drawing)),
@@ -229,6 +238,7 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 		file{name: "License plates.xml", content: "<mxlibrary>[]</mxlibrary>"}, file{name: "copying.json", content: `{"prefix":"a","icons":{}}`},
 		file{name: "license.svg", content: drawing}, file{name: "copying.gif", content: gifs.String()}, file{name: "fake.jpg", content: gifs.String()},
 		file{name: "Readme.svg", content: drawing}, file{name: "README"}, file{name: "valves/Icon\r"},
+		file{name: "._a.svg"}, file{name: "__MACOSX/a.svg"},
 	)
 	_, err := bundle.Read(t.Context(), archive, nil)
 	is.Equal(rejections(err), "fake.svg: a PNG, not an SVG; x.pdf: neither a picture nor a library; fake.jpg: a GIF, not a JPEG")
@@ -247,8 +257,9 @@ func TestRead_ZipOfPicturesAndLibraries(t *testing.T) {
 	is.True(strings.Contains(contents.Files[2].Symbol.Data, `"width":3,"height":2}`))
 	is.Equal(contents.Ignored, []bundle.FileNote{
 		{File: "LICENSE", Reason: "documentation"}, {File: "COPYING.lib", Reason: "documentation"}, {File: "Väter/", Reason: "directory"},
-		{File: "docs/README.md", Reason: "documentation"}, {File: "notes.txt", Reason: "documentation"},
+		{File: "docs/notes.md", Reason: "documentation"}, {File: "notes.txt", Reason: "documentation"},
 		{File: "README", Reason: "documentation"}, {File: "valves/Icon\r", Reason: "operating system file"},
+		{File: "._a.svg", Reason: "operating system file"}, {File: "__MACOSX/a.svg", Reason: "operating system file"},
 	})
 	is.Equal(len(contents.Skipped), 3)
 

@@ -3,9 +3,12 @@ package picture_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/png"
+	"math"
 	"net/url"
 	"runtime"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/matryer/is"
+	"golang.org/x/text/encoding/unicode"
 
 	"example.com/canvasback/symbols/picture"
 )
@@ -47,6 +51,10 @@ func TestFind(t *testing.T) {
 		{strings.Repeat(" \n", 70) + svg, "image/svg+xml", ""},
 		{" \n<?xml version='1.0'?>" + svg, "image/svg+xml", "<?xml version='1.0'?>" + svg},
 		{"\f" + svg, "", ""},
+		{" " + svg, "image/svg+xml", " " + svg},
+		{`<?xml-stylesheet href="a.css"?>` + svg, "image/svg+xml", ""},
+		{`<svg><?xml version="1.0"?></svg>`, "", ""},
+		{"<!ELEMENT svg ANY>" + svg, "", ""},
 		{`<svg:svg xmlns:svg="http://www.w3.org/2000/svg"/>`, "image/svg+xml", ""},
 		{`<svg xmlns="http://www.w3.org/1999/xhtml"/>`, "", ""},
 		{`<html><svg/></html>`, "", ""},
@@ -66,7 +74,10 @@ func TestFind(t *testing.T) {
 		{"data:;base64," + b64(pngImage), "image/png", pngImage},
 		{"data:;charset=x;base64," + b64(gif), "image/gif", gif},
 		{"data:;base64," + b64("RIFF\x10\x00\x00\x00AVI LISTrest"), "", ""},
+		{"data:image/png;base64 ," + b64(pngImage), "image/png", pngImage},
 		{"data:image/png;base64,!" + b64(pngImage), "", ""},
+		{"data:image/png;base64," + b64(pngImage) + "!", "", ""},
+		{"data:image/gif;base64," + b64(gif) + "=", "", ""},
 		{"data:image/png," + b64(pngImage), "", ""},
 		{"data:image/png;base64" + b64(pngImage), "", ""},
 		{"data:image/jpeg;base64," + b64(pngImage), "", ""},
@@ -76,6 +87,7 @@ func TestFind(t *testing.T) {
 		{"data:image/svg+xml," + svg, "image/svg+xml", svg},
 		{"data:image/svg+xml;utf8," + svg, "image/svg+xml", svg},
 		{"data:image/svg+xml;charset=utf-8;charset=utf-8," + url.PathEscape(svg), "image/svg+xml", svg},
+		{"data:image/svg+xml,<svg\r\n\t/>\x01 ", "image/svg+xml", "<svg/>"},
 		{"data:image/svg+xml,<svg fill='100%'/>", "image/svg+xml", "<svg fill='100%'/>"},
 		{"data:image/svg+xml,<svg fill='#fff'/>", "", ""}, // a fragment
 		{"data:image/svg+xml,<svg fill='%23fff'/>", "image/svg+xml", "<svg fill='#fff'/>"},
@@ -88,6 +100,8 @@ func TestFind(t *testing.T) {
 		{`{"type":"Image/SVG+xml; charset=utf-8","content":"` + b64(svg) + `"}`, "image/svg+xml", svg},
 		{`{"type":"image/png","content":"` + b64(svg) + `"}`, "", ""},
 		{`{"type":"image/svg+xml","content":"data:image/svg+xml;base64,` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"content":" data:image/svg+xml;base64,` + b64(svg) + `"}`, "image/svg+xml", svg},
+		{`{"content":"` + b64(pngImage) + `!"}`, "", ""},
 		{`{"type":"image/png","content":"data:image/svg+xml;base64,` + b64(svg) + `"}`, "", ""},
 		{`{"type":"image/svg+xml","content":"data:image/png;base64,` + b64(svg) + `"}`, "", ""},
 		{`{"type":"image/svg+xml","content":"data:;base64,` + b64(svg) + `"}`, "image/svg+xml", svg},
@@ -123,6 +137,14 @@ func TestFind_ConvertsToUTF8(t *testing.T) {
 	for label, letter := range map[string]string{"latin2": "Ŕ", "latin5": "À", "iso-8859-11": "ภ", "cp1251": "А"} {
 		found, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="`+label+`"?><svg id="`+"\xc0\"/>"))
 		is.New(t).True(ok && strings.Contains(string(found.Content), letter))
+	}
+	for _, order := range []unicode.Endianness{unicode.LittleEndian, unicode.BigEndian} {
+		for _, mark := range []unicode.BOMPolicy{unicode.UseBOM, unicode.IgnoreBOM} {
+			encoded, err := unicode.UTF16(order, mark).NewEncoder().String(`<svg id="ä"/>`)
+			is.New(t).NoErr(err)
+			found, ok := picture.Find("data:;base64," + b64(encoded))
+			is.New(t).True(ok && strings.Contains(string(found.Content), `<svg id="ä"/>`))
+		}
 	}
 	found, ok := picture.Find("data:;base64," + b64(`<?xml version="1.0" encoding="ISO-8859-1"?><svg id="`+"\x80\"/>"))
 	is.New(t).True(ok && strings.Contains(string(found.Content), "€")) // as in windows-1252
@@ -164,6 +186,30 @@ func TestFind_TypesAgree(t *testing.T) {
 	}
 }
 
+func TestFind_ChecksHeaders(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]bool{
+		"GIF87a" + gif[6:]:                                      true,
+		"\x00\x00\x00\x10ftypavis\x00\x00\x00\x00":              true,
+		"\x00\x00\x00\x10ftypmif1avif":                          false, // a version
+		"\x00\x00\x00\x0cftypavif\x00\x00\x00\x00":              false,
+		strings.Replace(avif, "\x14", "\x13", 1):                false,
+		strings.Replace(avif, "\x14", "\x1c", 1):                false,
+		strings.Replace(avif, "ftyp", "free", 1):                false,
+		strings.Replace(bmp, "BM", "BA", 1):                     false,
+		strings.Replace(bmp, "\x28", "\x29", 1):                 false,
+		"\x00\x00\x02\x00" + ico[4:]:                            false, // a cursor
+		strings.Replace(ico, "\x01\x00\x01", "\x01\x00\x00", 1): false,
+		strings.Replace(ico, "\x02", "\x00", 1):                 false,
+		strings.Replace(ico, "\x02", "\x03", 1):                 false,
+		strings.Replace(ico, "\x16", "\x15", 1):                 false,
+	} {
+		if _, found := picture.Find("data:;base64," + b64(content)); found != want {
+			t.Errorf("%q is found: %t", content, found)
+		}
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	for _, data := range []string{
 		svg, "data:image/png;base64," + b64(pngImage()), `{"content":"` + b64(ico) + `"}`, "data:image/avif;base64," + b64(avif), "data:,%",
@@ -189,11 +235,47 @@ func TestSize_AcceptsManyEqualsSigns(t *testing.T) {
 	}
 }
 
-func TestSize_RejectsEmptyWebP(t *testing.T) {
+func TestSize_RejectsBroken(t *testing.T) {
 	t.Parallel()
-	for size, accepted := range map[string]bool{"\x01\x00\x02\x00": true, "\x00\x00\x02\x00": false, "\x01\x00\x00\x40": false} {
-		_, _, err := picture.Size("image/webp", []byte("RIFF\x16\x00\x00\x00WEBPVP8 \x0a\x00\x00\x00\x00\x00\x00\x9d\x01\x2a"+size))
-		is.New(t).Equal(err == nil, accepted)
+	number := func(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
+	chunk := func(name, data string) string {
+		return number(uint32(len(data))) + name + data + number(crc32.ChecksumIEEE([]byte(name+data)))
+	}
+	const signature, depth = "\x89PNG\r\n\x1a\n", "\x08\x00\x00\x00\x00"
+	png := func(width, height uint32) string {
+		return signature + chunk("IHDR", number(width)+number(height)+depth)
+	}
+	pixels, end := chunk("IDAT", ""), chunk("IEND", "")
+	webp := func(size string) string {
+		return "RIFF\x16\x00\x00\x00WEBPVP8 \x0a\x00\x00\x00\x00\x00\x00\x9d\x01\x2a" + size
+	}
+	small := webp("\x01\x00\x02\x00")
+	for _, c := range []struct {
+		mimeType, content string
+		accepted          bool
+	}{
+		{"image/webp", small, true},
+		{"image/webp", webp("\x00\x00\x02\x00"), false},
+		{"image/webp", webp("\x01\x00\x00\x40"), false},
+		{"image/webp", strings.Replace(small, "\x16", "\x17", 1), false},
+		{"image/webp", strings.Replace(small, "WEBP", "WAVE", 1), false},
+		{"image/webp", "RIFF\x08\x00\x00\x00WEBPVP8 ", false},
+		{"image/gif", gif, true},
+		{"image/gif", "GIF89a\x00\x00\x01\x00" + gif[10:], false},
+		{"image/gif", "GIF89a\x01\x00\x00\x00" + gif[10:], false},
+		{"image/png", png(math.MaxInt32, math.MaxInt32) + pixels + end, true},
+		{"image/png", png(0, 1) + pixels + end, false},
+		{"image/png", png(1, 0) + pixels + end, false},
+		{"image/png", png(math.MaxInt32+1, 1) + pixels + end, false},
+		{"image/png", png(1, math.MaxInt32+1) + pixels + end, false},
+		{"image/png", png(1, 1)[8:] + pixels + end, false},
+		{"image/png", signature + chunk("IHDR", "") + pixels + end, false},
+		{"image/png", signature + chunk("IDAT", number(1)+number(1)+depth) + pixels + end, false},
+		{"image/png", png(1, 1) + pixels + chunk("tEXt", ""), false},
+	} {
+		if _, _, err := picture.Size(c.mimeType, []byte(c.content)); (err == nil) != c.accepted {
+			t.Errorf("%q: %v", c.content, err)
+		}
 	}
 }
 
@@ -253,13 +335,14 @@ func TestFind_KeepsNoWhiteSpace(t *testing.T) {
 	runtime.KeepAlive(found)
 }
 
-// TestFind_LimitsNamespaces: the decoder keeps those of all open elements, repeated ones too.
-func TestFind_LimitsNamespaces(t *testing.T) {
+// TestFind_LimitsAttributes: the decoder keeps the namespaces of all open elements, repeated
+// ones too.
+func TestFind_LimitsAttributes(t *testing.T) {
 	t.Parallel()
-	for count, want := range map[int]bool{100: true, 101: false} {
-		for _, declaration := range []string{` xmlns:a="a"`, ` xmlns="a"`} {
-			_, found := picture.Find("<svg><g" + strings.Repeat(declaration, count) + "/></svg>")
-			is.New(t).Equal(found, want)
+	for attribute, most := range map[string]int{` xmlns:a="a"`: 100, ` xmlns="a"`: 100, ` a=""`: 1 << 16} {
+		for _, count := range []int{most, most + 1} {
+			_, found := picture.Find("<svg><g" + strings.Repeat(attribute, count) + "/></svg>")
+			is.New(t).Equal(found, count == most)
 		}
 	}
 }
