@@ -39,6 +39,7 @@ func TestTrash_RestoresFoldersAndSymbols(t *testing.T) {
 
 	h.client("POST", "/symbol/trash/1/restore", "").wantError(409, "conflict")
 	h.client("POST", "/symbol/trash/1/restore", `{"folderId":9}`).wantError(404, "not_found")
+	h.client("POST", "/symbol/trash/1/restore", `{"folderId":0}`).wantInvalid("folderId ")
 	h.client("POST", "/symbol/trash/4/restore", `{"folderId":2}`).wantError(400, "invalid_request")
 	is.Equal(body("POST", "/symbol/trash/1/restore", `{"folderId":2}`), `{"id":1,"name":"A1","type":"a/b","data":"x","folderId":2}`)
 	is.Equal(body("POST", "/symbol/trash/4/restore", ""), `{"id":1,"name":"A"}`)
@@ -51,7 +52,8 @@ func TestTrash_RestoresFoldersAndSymbols(t *testing.T) {
 		"PATCH /symbol/symbols": {
 			`{}`: "ids ", `{"ids":[1,1]}`: "ids[1] ", `{"ids":[0]}`: "ids[0] ", `{"ids":["1"]}`: "ids[0] ",
 			`{"ids":[1],"addTags":["a"],"removeTags":["a"]}`: "removeTags[0] ", `{"ids":[1],"addTags":[" "]}`: "addTags[0] ",
-			`{"ids":[2],"removeTags":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`: "removeTags ",
+			`{"ids":[2],"removeTags":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`: "removeTags ", `{"ids":[2],"removeTags":["\u0000"]}`: "removeTags[0] ",
+			`{"ids":[2],"addTags":["` + strings.Join(strings.Split("0123456789abcdefghijklmnopqrsuvw", ""), `","`) + `"]}`: "addTags: symbol 2 ", // it has another
 			`{"ids":[1],"folderId":0}`: "folderId ", `{"ids":[` + strings.Repeat("1,", 1000) + `2]}`: "ids ",
 		},
 		"POST /symbol/symbols/delete": {`{}`: "ids ", `{"ids":[]}`: "ids "},

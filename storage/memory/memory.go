@@ -87,8 +87,7 @@ func (db *DB) Symbols() symbols.Store { return symbolStore{db: db} }
 // Exports returns the store of registered exports.
 func (db *DB) Exports() exports.Store { return exportStore{db} }
 
-// read calls f while nobody changes data, unless ctx has ended. With an error, the value is
-// zero.
+// read calls f while nobody changes data, unless ctx has ended.
 func read[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
@@ -103,13 +102,10 @@ func write[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
 }
 
 func call[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
-	if err = ctx.Err(); err == nil {
-		value, err = f()
+	if err := ctx.Err(); err != nil {
+		return value, err
 	}
-	if err != nil {
-		value = *new(T)
-	}
-	return value, err
+	return f()
 }
 
 // change is write for a function without a value.

@@ -227,3 +227,25 @@ func TestSchema_PreviousKeyEnds(t *testing.T) {
 	}
 	must(conn.ExecContext(t.Context(), "UPDATE canvasback_keys SET previous_digest = zeroblob(32), previous_expires_at = 1"))(t)
 }
+
+func TestPruneTrash_RemovesRows(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	pool := connect(t, file(t)+pragmas)
+	store := migrate(t, pool).Symbols()
+	for _, insert := range []string{ // 450 empty folders, and symbols of the last one
+		`INSERT INTO canvasback_trash (id, tenant, folder_id, name, symbols, size, deleted_at, deleted_by) SELECT i, '', i, 'n', 0, 1024, 0, 0`,
+		`INSERT INTO canvasback_trash_symbols (id, trash_id, folder_id, created_at, name, type, tags, meta, data) SELECT i, 450, 450, 0, 'n', 'a/b', '', '', 'x'`,
+	} {
+		_, err := pool.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 450) ` + insert + ` FROM n`)
+		is.NoErr(err)
+	}
+	for more := true; more; {
+		var err error
+		more, err = store.PruneTrash(t.Context(), time.Time{}, 0)
+		is.NoErr(err)
+	}
+	var rows int
+	is.NoErr(pool.QueryRow(`SELECT (SELECT count(*) FROM canvasback_trash) + (SELECT count(*) FROM canvasback_trash_symbols)`).Scan(&rows))
+	is.Equal(rows, 0)
+}

@@ -36,6 +36,7 @@ func keyTouchPublicKey(t *testing.T, s Harness) {
 	touch(key.PreviousDigest, 2)
 	touch(other.Digest, 3) // of another key
 	touch(keys.Digest{}, 0)
+	touch(key.Digest, 0)
 	wantEqual(t, "the epoch is", wantChanges(t, s, before), before)
 
 	key, err := UpdateKey(t.Context(), s.Keys(), key.ID, func(key *keys.Key) error {
@@ -93,6 +94,7 @@ func keyUsage(t *testing.T, s Harness) {
 	want(nil, new(""), today, keys.UsageRow{Day: today, Requests: 4}, keys.UsageRow{Day: today + 1, Requests: 7})
 	want([]int64{id, otherID}, nil, today, keys.UsageRow{KeyID: id, Day: today, Requests: 14}, keys.UsageRow{KeyID: otherID, Day: today + 1, Requests: 7})
 	want([]int64{id}, new("tenant"), today-1, keys.UsageRow{KeyID: id, Day: today, Requests: 10})
+	want([]int64{id}, new(""), today, keys.UsageRow{KeyID: id, Day: today, Requests: 4})
 	must(t, deleteKey(t, s, id))
 	want([]int64{id}, nil, today, keys.UsageRow{KeyID: id, Day: today, Requests: 14}) // outlives the key
 

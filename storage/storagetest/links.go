@@ -134,6 +134,7 @@ func linkServed(t *testing.T, s Harness) {
 		wantLink(t, s, link)
 	}
 	must(t, linkStore(t, s).AddServed(t.Context(), digestOf("c"), 1))
+	wantNoLink(t, s, newLink("c", "x"))
 	replaced, err := linkStore(t, s).ReplacePlan(t.Context(), link.Digest, 1, nil)
 	must(t, err)
 	wantEqual(t, "ReplacePlan returns Served", replaced.Served, link.Served)

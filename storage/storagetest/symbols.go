@@ -192,8 +192,11 @@ func symbolUpdate(t *testing.T, s Harness) {
 
 func symbolDetails(t *testing.T, s Harness) {
 	folder := insertFolder(t, s, "folder")
+	_, err := s.Symbols().ListSymbols(t.Context(), folder.ID, symbols.Range{}, unlimited, false)
+	must(t, err)
 	symbol := symbols.Symbol{Name: "a", Type: "a/b", Data: "x"}
 	symbol = insertSymbols(t, s, folder.ID, symbol)[0]
+	insertSymbol(t, s, "of another folder")
 	wantSymbols(t, s, folder.ID, symbol)
 	for _, change := range []func(*symbols.Symbol){
 		func(symbol *symbols.Symbol) { symbol.Tags = newTags("a\nb", `\n\`, "\\n", " ä'\"", "\x1f") },
@@ -205,7 +208,7 @@ func symbolDetails(t *testing.T, s Harness) {
 		changed, err := s.Symbols().UpdateSymbol(t.Context(), symbol.ID, func(stored *symbols.Symbol) error {
 			change(stored)
 			change(&symbol)
-			stored.CreatedAt = testTime // ignored
+			stored.ID, stored.Version, stored.CreatedAt = 1<<40, 1, testTime.Add(time.Hour) // ignored
 			stored.UpdatedAt, stored.UpdatedBy = previous.UpdatedAt.Add(time.Hour), previous.UpdatedBy+1
 			return nil
 		})
@@ -222,6 +225,7 @@ func symbolDetails(t *testing.T, s Harness) {
 			FolderID: folder.ID, Version: symbol.Version,
 		}
 		wantList(t, "ListSymbols without details returns", page.Symbols, []symbols.Symbol{plain})
+		wantEqual(t, "without details More is", page.More, false)
 		infos, err := s.Symbols().ListSymbolInfos(t.Context(), folder.ID, symbols.Range{})
 		must(t, err)
 		found, err := s.Symbols().FindSymbolInfos(t.Context(), []int64{symbol.ID})

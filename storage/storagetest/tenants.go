@@ -253,6 +253,10 @@ func tenantAssign(t *testing.T, s Harness) {
 		deleted, _ := tenantFolder(t, from, "deleted"+to)
 		must(t, from.DeleteFolder(t.Context(), deleted.ID, deletion))
 		taken, _ := tenantFolder(t, target, "Valves"+to)
+		another := s.Symbols().Tenant("another")
+		stays, _ := tenantFolder(t, another, "Valves"+to)
+		gone, _ := tenantFolder(t, another, "deleted"+to)
+		must(t, another.DeleteFolder(t.Context(), gone.ID, deletion))
 		before, err := target.FolderListVersion(t.Context())
 		must(t, err)
 		segments, err := target.ListSegments(t.Context())
@@ -287,6 +291,11 @@ func tenantAssign(t *testing.T, s Harness) {
 		if after == before || empty == left || slices.Equal(now, segments) {
 			t.Error("AssignTenant has not changed the versions")
 		}
+		_, err = another.GetFolder(t.Context(), stays.ID)
+		must(t, err)
+		must(t, restoreDeleted(t, another, 0, gone.ID))
+		_, err = target.InsertFolder(t.Context(), symbols.Folder{Name: folder.Name})
+		wantError(t, err, symbols.ErrFolderNameTaken)
 		again, err := from.InsertFolder(t.Context(), symbols.Folder{Name: folder.Name})
 		must(t, err)
 		must(t, from.DeleteFolder(t.Context(), again.ID, symbols.Deletion{Match: symbols.Any, Final: true}))
@@ -345,6 +354,9 @@ func tenantAssignExports(t *testing.T, s Harness) {
 		taken = putExport(t, s, taken)
 		link := newLink("token"+to, "owner")
 		link.Tenant = "from"
+		kept := newExport("a" + to)
+		kept.Tenant = "another"
+		kept = putExport(t, s, kept)
 		stays := newLink("token of another tenant"+to, "owner")
 		stays.Tenant = "another"
 		if hasLinks(s) {
@@ -362,11 +374,14 @@ func tenantAssignExports(t *testing.T, s Harness) {
 		}
 		must(t, s.Exports().Delete(t.Context(), taken.ID))
 		must(t, s.Exports().AssignTenant(t.Context(), "from", to))
+		found, err := s.Exports().Find(t.Context(), "another", kept.SourceURL)
+		must(t, err)
+		wantList(t, "of another tenant Find returns", found, []exports.Export{kept})
 		export.Tenant, second.Tenant, link.Tenant = to, to, to
 		page, err := s.Exports().List(t.Context(), exports.Filter{Tenant: &to}, exports.Range{After: export.ID - 1})
 		must(t, err)
 		wantList(t, "List returns", page.Exports, []exports.Export{export, second, other})
-		found, err := s.Exports().Find(t.Context(), to, export.SourceURL)
+		found, err = s.Exports().Find(t.Context(), to, export.SourceURL)
 		must(t, err)
 		wantList(t, "Find returns", found, []exports.Export{export})
 		if found, err = s.Exports().Find(t.Context(), "from", export.SourceURL); err != nil || len(found) > 0 {

@@ -257,8 +257,8 @@ func trashPrune(t *testing.T, s Harness) {
 	}
 	folder := insertFolder(t, s, "folder")
 	insertSymbols(t, s, folder.ID, newSymbols(names...)...)
-	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
 	symbol := insertSymbol(t, s, "symbol")
+	must(t, s.Symbols().DeleteFolder(t.Context(), folder.ID, deletion))
 	_, err := s.Symbols().UpdateSymbols(t.Context(), []int64{symbol.ID}, restorer, func(info *symbols.SymbolInfo) error {
 		info.Tags = symbols.ParseTags("tag\nother\n")
 		return nil
@@ -282,15 +282,15 @@ func trashPrune(t *testing.T, s Harness) {
 	must(t, s.Symbols().DeleteSymbols(t.Context(), []int64{symbol.ID}, deletion))
 	prune(longAgo, size-1)
 	wantTrash(t, s)
-	other := insertSymbol(t, s, "other")
-	must(t, s.Symbols().DeleteFolder(t.Context(), other.FolderID, deletion))
+	other := insertFolder(t, s, "other")
+	must(t, s.Symbols().DeleteFolder(t.Context(), other.ID, deletion))
 	prune(testTime.Add(-time.Millisecond), unbounded)
-	wantTrash(t, s, symbols.TrashEntry{FolderID: other.FolderID, Name: "folder of other", Symbols: 1})
+	wantTrash(t, s, symbols.TrashEntry{FolderID: other.ID, Name: "other"})
 	early := deletion // by a process whose clock is behind
 	early.Stamp.At = testTime.Add(-time.Hour)
 	must(t, s.Symbols().DeleteFolder(t.Context(), insertFolder(t, s, "early").ID, early))
 	prune(early.Stamp.At, unbounded)
-	wantTrash(t, s, symbols.TrashEntry{FolderID: other.FolderID, Name: "folder of other", Symbols: 1})
+	wantTrash(t, s, symbols.TrashEntry{FolderID: other.ID, Name: "other"})
 	prune(testTime, unbounded)
 	wantTrash(t, s)
 

@@ -19,5 +19,6 @@ func TestCut_ReportsWhetherRecordsFollow(t *testing.T) {
 		page, more := Cut(all[:min(FetchLimit(limit), len(all))], limit)
 		is.Equal(page, all[:want])
 		is.Equal(more, want < len(all))
+		is.True(limit <= 0 || FetchLimit(limit)-1 <= limit)
 	}
 }
