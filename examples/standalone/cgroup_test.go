@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/canvasback/storage/testflag"
 )
 
 // memoryGroup is a cgroup with a memory limit, version 1 or 2.
@@ -63,4 +65,37 @@ func (g *memoryGroup) kills() string {
 		}
 	}
 	return "0"
+}
+
+// TestSmallMemory stores and replaces a symbol of the maximum size in small cgroups.
+func TestSmallMemory(t *testing.T) {
+	testflag.SkipUnlessThorough(t)
+	for _, size := range []int64{64, 128, 256} {
+		t.Run(fmt.Sprint(size, " MiB"), func(t *testing.T) {
+			s := newSoak(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+			s.client.Timeout = 2 * time.Minute // a loaded machine is no failure
+			s.env = append(s.env, "PROTECT_ROUTES=false", "DEMO=false")
+			group := newMemoryGroup(t, size<<20)
+			if group == nil {
+				t.Skip("this machine allows no cgroup")
+			}
+			s.command = group.command(s.command[0])
+			s.start()
+			defer s.kill()
+			s.calm.Store(true) // every other response is a failure
+			s.send("folder", "POST", "/symbol/folders", `{"name":"F"}`, []int{201})
+			const symbols = "/symbol/folders/1/symbols"
+			body := func(bytes int64, letter string) string {
+				return `{"name":"S","type":"text/plain","data":"` + strings.Repeat(letter, int(bytes)) + `"}`
+			}
+			s.send("too large", "POST", symbols, body(49<<20, "a"), []int{413})
+			s.send("largest", "POST", symbols, body(size<<20/10-1000, "a"), []int{201})
+			s.send("replace", "PATCH", "/symbol/symbols/1", body(size<<20/10-1000, "b"), []int{200})
+			s.send("rename", "PATCH", "/symbol/symbols/1", `{"name":"T"}`, []int{200})
+			s.send("list", "GET", symbols, "", []int{200})
+			if kills := group.kills(); kills != "0" {
+				t.Errorf("the program was killed %s times", kills)
+			}
+		})
+	}
 }

@@ -34,7 +34,9 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	defer p.close()
 	p.warn(environ)
 	limit, _ := memlimit.Set(memlimit.WithProvider(goMemory))
-	p.api.Limits.Memory = min(limit/4, 256<<20)
+	l := &p.api.Limits // zero without a memory limit
+	l.Memory, l.ListCache = min(limit/4, 256<<20), min(limit/8, 64<<20)
+	l.Symbol, l.Import, l.Batch = min(limit/6, 50<<20), min(limit/4, 64<<20), min(limit/16, 16<<20)
 
 	if err := p.openDatabase(ctx); err != nil {
 		return err
