@@ -119,16 +119,10 @@ func startSizedOrigin(b *testing.B) (baseURL string) {
 	return baseURL
 }
 
-// newFetchService returns a service that may fetch the URLs. Each URL is
+// newFetchService returns a service that may fetch the URLs, all of one host. Each URL is
 // registered as its own source, unless it is in the store.
 func newFetchService(b *testing.B, store exports.Store, urls []string) *exports.Service {
-	var hosts []string
-	for _, u := range urls {
-		if host := parse(b, u).Host; !slices.Contains(hosts, host) {
-			hosts = append(hosts, host)
-		}
-	}
-	opener := newOpener(b, fetch.Options{AllowedHosts: hosts, OnlyAllowed: true})
+	opener := newOpener(b, fetch.Options{AllowedHosts: []string{parse(b, urls[0]).Host}, OnlyAllowed: true})
 	b.Cleanup(opener.CloseIdleConnections)
 	return newService(b, store, urls, exports.Options{Openers: []exports.Opener{opener}})
 }
@@ -280,79 +274,12 @@ func BenchmarkFile(b *testing.B) {
 	})
 }
 
-type throttledWriter struct {
-	counter
-	perSecond int64
-	start     time.Time
-}
-
-func (w *throttledWriter) Write(p []byte) (int, error) {
-	if w.start.IsZero() {
-		w.start = time.Now()
-	}
-	n, err := w.counter.Write(p)
-	due := time.Duration(float64(w.counter) / float64(w.perSecond) * float64(time.Second))
-	time.Sleep(due - time.Since(w.start))
-	return n, err
-}
-
-// liveHeap returns the size of all reachable heap objects in MiB.
-func liveHeap() float64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc) / (1 << 20)
-}
-
-// BenchmarkHeap reports the peak memory of a batch with a slow client, while
-// everything allowed is prefetched. It includes the memory of the origins and of
-// the client, which are in the same process.
-func BenchmarkHeap(b *testing.B) {
-	for _, hosts := range []int{1, 3} {
-		c, enough := batchCase{files: 1000, size: 1 << 20, hosts: hosts}, 50
-		if once() {
-			c.files, enough = 100, 1
-		}
-		b.Run(fmt.Sprintf("1000x1MiB/slow_client/hosts=%d", hosts), func(b *testing.B) {
-			urls := c.startOrigins(b)
-			apiURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls))
-			client, body := newHTTPClient(b), itemsOf(urls)
-			var peak float64
-			for b.Loop() {
-				liveHeap() // pools release their objects after two collections
-				idle := liveHeap()
-				ended := make(chan error, 1)
-				receiver := &throttledWriter{perSecond: 200 << 20}
-				go func() { ended <- post(b.Context(), client, apiURL+"/viewer/exports/download-batch", body, receiver) }()
-				samples := 0
-				for done := false; !done; {
-					select {
-					case err := <-ended:
-						if done = true; err != nil || int64(receiver.counter) < c.total() {
-							b.Fatalf("received %d bytes: %v", receiver.counter, err)
-						}
-					case <-time.After(20 * time.Millisecond):
-						samples++
-						peak = max(peak, liveHeap()-idle)
-					}
-				}
-				if samples < enough {
-					b.Logf("%d samples are few for a peak", samples)
-				}
-			}
-			b.ReportMetric(0, "ns/op") // set by the client
-			b.ReportMetric(peak, "MiB-peak")
-		})
-	}
-}
-
 const kiB, miB = 1 << 10, 1 << 20
 
 type batchCase struct {
 	files  int
 	size   int64
 	delay  time.Duration // of the origin before each response
-	hosts  int           // 1 if zero
 	tagged bool          // files have an ETag
 }
 
@@ -362,15 +289,13 @@ func (c batchCase) String() string {
 
 func (c batchCase) total() int64 { return int64(c.files) * c.size }
 
-func (c batchCase) startOrigins(b *testing.B) []string {
-	var origins []string
-	for range max(c.hosts, 1) {
-		origins = append(origins, startSizedOrigin(b))
-	}
+// startOrigin starts the origin, and returns the URLs of its files.
+func (c batchCase) startOrigin(b *testing.B) []string {
+	baseURL := startSizedOrigin(b)
 	name := map[bool]string{false: "plain", true: "tagged"}[c.tagged]
 	urls := make([]string, c.files)
 	for i := range urls {
-		urls[i] = fmt.Sprintf("%s/%d/%s/%s-%d.bin", origins[i%len(origins)], c.size, c.delay, name, i)
+		urls[i] = fmt.Sprintf("%s/%d/%s/%s-%d.bin", baseURL, c.size, c.delay, name, i)
 	}
 	return urls
 }
@@ -418,7 +343,7 @@ func compareBatch(b *testing.B, c batchCase, name string, serve func(context.Con
 		if once() {
 			c.files, c.size = min(c.files, 16), min(c.size, 16*miB)
 		}
-		urls := c.startOrigins(b)
+		urls := c.startOrigin(b)
 		upstream := newHTTPClient(b)
 		baselineURL, _ := startOrigin(b, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/zip")
@@ -459,7 +384,7 @@ func BenchmarkBatch_FirstByte(b *testing.B) {
 			c := batchCase{files: files, size: 100 * kiB, delay: 50 * time.Millisecond, tagged: known}
 			b.Run(fmt.Sprintf("%v/known=%v", c, known), func(b *testing.B) {
 				is := is.New(b)
-				urls, client := c.startOrigins(b), newHTTPClient(b)
+				urls, client := c.startOrigin(b), newHTTPClient(b)
 				store := memory.New().Exports()
 				var ratios, times []float64
 				for b.Loop() {
@@ -502,7 +427,7 @@ func (w *firstByteWriter) Write(p []byte) (int, error) {
 // BenchmarkBatch_Parallel compares 32 batches at a time with one.
 func BenchmarkBatch_Parallel(b *testing.B) {
 	c := batchCase{files: 50, size: 100 * kiB, delay: 50 * time.Millisecond}
-	urls := c.startOrigins(b)
+	urls := c.startOrigin(b)
 	batchURL := startAPI(b, newFetchService(b, memory.New().Exports(), urls)) + "/viewer/exports/download-batch"
 	client, body := newHTTPClient(b), itemsOf(urls)
 	download := func(n int) float64 {
