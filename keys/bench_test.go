@@ -136,47 +136,6 @@ func BenchmarkVerify(b *testing.B) {
 	})
 }
 
-// BenchmarkVerify_Uncached compares a check that reads the store with that read
-// alone.
-func BenchmarkVerify_Uncached(b *testing.B) {
-	for name, open := range openers {
-		b.Run(name, func(b *testing.B) {
-			store := open(b)
-			s := newService(b, store, nil) // not running
-			issued := issue(b, s, keys.Fields{})
-			compareWithRead(b, s, store, []keys.Key{issued.Key}, []string{string(issued.Raw)})
-		})
-	}
-}
-
-// compareWithRead reports the duration of checks in proportion to that of reads of the store.
-// Alternating calls see the same load of the machine.
-func compareWithRead(b *testing.B, s *keys.Service, store keys.Store, list []keys.Key, raws []string) {
-	is := is.New(b)
-	var read, check time.Duration
-	for i := 0; b.Loop(); i++ {
-		start := time.Now()
-		_, err := store.Find(b.Context(), list[i%len(list)].Digest)
-		middle := time.Now()
-		_, err2 := s.Verify(b.Context(), raws[i%len(list)])
-		read += middle.Sub(start)
-		check += time.Since(middle)
-		is.NoErr(err)
-		is.NoErr(err2)
-	}
-	b.ReportMetric(float64(check)/float64(read), "x-read")
-}
-
-// issueMany returns keys that no database has yet, and their raw keys.
-func issueMany(tb testing.TB, n int) (list []keys.Key, raws []string) {
-	s := newService(tb, memory.New().Keys(), nil)
-	for range n {
-		issued := issue(tb, s, keys.Fields{})
-		list, raws = append(list, issued.Key), append(raws, string(issued.Raw))
-	}
-	return list, raws
-}
-
 func openPostgres(tb testing.TB, dsn string) keys.Store {
 	is := is.New(tb)
 	is.Helper()
@@ -222,28 +181,4 @@ func randomKey() keys.Key {
 		key.Digest[i] = byte(rand.Uint32())
 	}
 	return key
-}
-
-// BenchmarkVerify_MoreKeysThanCache checks 100,000 keys in turn, of which the
-// cache holds 65,536, and compares that with the store's own reads of them.
-func BenchmarkVerify_MoreKeysThanCache(b *testing.B) {
-	count := 100_000
-	if testing.Short() {
-		count = 1000 // to check that it runs
-	}
-	list, raws := issueMany(b, count)
-	for name, open := range openers {
-		b.Run(name, func(b *testing.B) {
-			is := is.New(b)
-			store := open(b)
-			fill(b, store, list)
-			s := startService(b, store, nil)
-			waitForLease(s)
-			for _, raw := range raws {
-				_, err := s.Verify(b.Context(), raw)
-				is.NoErr(err)
-			}
-			compareWithRead(b, s, store, list, raws)
-		})
-	}
 }

@@ -141,21 +141,6 @@ func TestDigester_UsesHMACWithPepper(t *testing.T) {
 	is.True(newDigester([]byte("other")).digest(raw) != peppered.digest(raw))
 }
 
-func BenchmarkNewRawKey(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		newRawKey("cbk")
-	}
-}
-
-func BenchmarkWellFormed(b *testing.B) {
-	raw := string(newRawKey("cbk"))
-	b.ReportAllocs()
-	for b.Loop() {
-		wellFormed(raw)
-	}
-}
-
 var rawKeyFormat = regexp.MustCompile(`\A([0-9A-Za-z_]{1,32})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})\z`)
 
 // referenceWellFormed implements wellFormed with a regular expression, math/big

@@ -144,22 +144,6 @@ func FuzzArchive_WriteRange(f *testing.F) {
 	})
 }
 
-// BenchmarkArchive_WriteRange writes the end of an archive of 70,000 entries.
-func BenchmarkArchive_WriteRange(b *testing.B) {
-	entries := archives()["70,000 entries"]
-	archive := newArchive(b, entries)
-	for name, offset := range map[string]int64{"directory": archive.directory, "end": archive.end} {
-		b.Run(name, func(b *testing.B) {
-			is := is.New(b)
-			b.ReportAllocs()
-			b.SetBytes(archive.size - offset)
-			for b.Loop() {
-				is.NoErr(archive.WriteRange(io.Discard, offset, archive.size-offset, &model{entries: entries}))
-			}
-		})
-	}
-}
-
 // recordingSource has content and CRCs of one repeated byte, and records the
 // calls of WriteRange.
 type recordingSource struct {
