@@ -322,13 +322,24 @@ func TestGateway_Errors(t *testing.T) {
 	}
 }
 
+// link returns a download link of objects.
+func (g *gateway) link(t testing.TB, opener *s3.Opener, keys ...string) *exports.Link {
+	t.Helper()
+	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
+	t.Cleanup(func() { is.New(t).NoErr(service.Flush(context.Background())) })
+	for _, key := range keys {
+		_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: key, ExportedURL: g.objectURL(key).String()})
+		is.New(t).NoErr(err)
+	}
+	items := must(service.FindBatch(t.Context(), exports.BatchOf(keys...)))(t)
+	return must(service.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
+}
+
 // A link to objects is complete before any of them is read.
 func TestGateway_Link(t *testing.T) {
 	is := is.New(t)
 	g := newGateway(t)
-	service, err := exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{g.opener(t)}})
-	is.NoErr(err)
-	var sources []string
+	var keys []string
 	want := make(map[string]string)
 	for i, size := range []int{0, 1, 1 << 10, 3 << 20} {
 		name := fmt.Sprintf("plan %d.pdf", i)
@@ -336,19 +347,15 @@ func TestGateway_Link(t *testing.T) {
 		rand.Read(content)
 		want[name] = string(content)
 		g.put(t, name, content)
-		_, _, err := service.Register(t.Context(), exports.Registration{SourceURL: name, ExportedURL: g.objectURL(name).String()})
-		is.NoErr(err)
-		sources = append(sources, name)
+		keys = append(keys, name)
 	}
-	items := must(service.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
-	link := must(service.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
+	link := g.link(t, g.opener(t), keys...)
 	is.True(link.Resumable())
 	got := must(zip.NewReader(linkReaderAt{t, link}, link.Size))(t)
 	is.Equal(len(got.File), len(want))
 	for _, f := range got.File {
 		is.True(read(t, must(f.Open())(t)) == want[f.Name])
 	}
-	is.NoErr(service.Flush(t.Context()))
 }
 
 func TestGateway_MultipartObject(t *testing.T) {
@@ -399,18 +406,12 @@ func TestGateway_LargeMultipartObject(t *testing.T) {
 	is.Equal(hash.Sum32(), sum)
 	step("download")
 
-	service := must(exports.NewService(memory.New().Exports(), &exports.Options{Openers: []exports.Opener{opener}}))(t)
-	registration := exports.Registration{SourceURL: "1", ExportedURL: g.objectURL("large").String()}
-	_, _, err := service.Register(t.Context(), registration)
-	is.NoErr(err)
-	items := must(service.FindBatch(t.Context(), exports.BatchOf("1", "1")))(t)
-	link := must(service.CreateLink(t.Context(), exports.LinkRequest{Items: items}))(t)
+	link := g.link(t, opener, "large", "large")
 	is.True(link.Resumable() && link.Size > 2*size)
 	archive := must(zip.NewReader(linkReaderAt{t, link}, link.Size))(t)
 	is.Equal(archive.File[1].CRC32, sum)
 	is.Equal(archive.File[1].UncompressedSize64, uint64(size))
 	step("directory of the link")
-	is.NoErr(service.Flush(t.Context()))
 }
 
 // sectionBuffer is an [exports.LinkWriter] of one section.

@@ -271,22 +271,6 @@ func TestOpener_Errors(t *testing.T) {
 	}
 }
 
-func TestOpener_RetriesThrottledRequest(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	store := newFakeStore(t)
-	throttled := 0
-	store.handle = func(w http.ResponseWriter, r *http.Request) bool {
-		if throttled++; throttled < 3 {
-			writeError(w, http.StatusServiceUnavailable, "SlowDown")
-			return true
-		}
-		return false
-	}
-	file := must(store.opener(t).Open(t.Context(), parse(t, "s3://plans/a")))(t)
-	is.Equal(read(t, file.Body), "content of plans/a")
-}
-
 // Credentials are retrieved for each attempt, so a rotated secret is used at once.
 func TestOpener_UsesRotatedCredentials(t *testing.T) {
 	t.Parallel()
