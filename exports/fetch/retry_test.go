@@ -6,11 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,26 +51,34 @@ func TestOpener_OpenRetriesTransientStatus(t *testing.T) {
 	}
 }
 
-// TestOpener_OpenDNSErrors has the errors of both resolvers of package net.
-func TestOpener_OpenDNSErrors(t *testing.T) {
+// TestOpener_OpenDialErrors has the errors of both resolvers of package net, and of a host
+// that refuses connections.
+func TestOpener_OpenDialErrors(t *testing.T) {
 	t.Parallel()
+	const server = "192.0.2.53:53"
 	for _, c := range []struct {
-		dns  net.DNSError
-		want error
+		cause, want error
+		retries     int
 	}{
-		{net.DNSError{Err: "i/o timeout", Server: "192.0.2.53:53", IsTimeout: true, IsTemporary: true}, exports.ErrTimeout},
-		{net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}, exports.ErrTimeout},
-		{net.DNSError{Err: "Temporary failure in name resolution", IsTemporary: true}, exports.ErrTimeout}, // EAI_AGAIN of getaddrinfo
-		{net.DNSError{Err: "server misbehaving", Server: "192.0.2.53:53", IsTemporary: true}, exports.ErrFailed},
-		{net.DNSError{Err: "no such host", IsNotFound: true}, exports.ErrFailed},
-		{net.DNSError{Err: "no such host", IsNotFound: true, IsTemporary: true}, exports.ErrFailed},
+		{&net.DNSError{Err: "i/o timeout", Server: server, IsTimeout: true, IsTemporary: true}, exports.ErrTimeout, 2},
+		{&net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}, exports.ErrTimeout, 2},
+		{&net.DNSError{Err: "EAI_AGAIN of getaddrinfo", IsTemporary: true}, exports.ErrTimeout, 2},
+		{&net.DNSError{Err: "server misbehaving", Server: server, IsTemporary: true}, exports.ErrFailed, 2},
+		{&net.DNSError{Err: "no such host", IsNotFound: true}, exports.ErrFailed, 0},
+		{&net.DNSError{Err: "no such host", IsNotFound: true, IsTemporary: true}, exports.ErrFailed, 0},
+		{os.NewSyscallError("connect", syscall.ECONNREFUSED), exports.ErrFailed, 2},
 	} {
-		o := newClient(t, fetch.Options{AllowedHosts: []string{"x.example.test"}, MaxAttempts: 2})
+		var log strings.Builder
+		o := newClient(t, fetch.Options{AllowedHosts: []string{"x.example.test"}, Logger: debugLogger(&log)})
+		dials := 0
 		o.SetDial(func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &c.dns}
+			dials++
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: c.cause}
 		})
-		if _, err := o.Open(t.Context(), parse(t, "http://x.example.test/")); !errors.Is(err, c.want) {
-			t.Errorf("%+v: %v, want %v", c.dns, err, c.want)
+		_, err := o.Open(t.Context(), parse(t, "http://x.example.test/"))
+		logged := strings.Count(log.String(), "retrying fetch")
+		if !errors.Is(err, c.want) || dials != 1+c.retries || logged != c.retries {
+			t.Errorf("%+v: %v, %d dials, %d log records", c, err, dials, logged)
 		}
 	}
 }
@@ -98,30 +107,6 @@ func TestOpener_OpenRetriesLostConnection(t *testing.T) {
 			is.Equal(must(c.read(t, c.url))(t), "content")
 		})
 	}
-}
-
-func TestOpener_OpenRetriesRefusedConnection(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	server := httptest.NewServer(nil)
-	host := server.Listener.Addr().String()
-	server.Close()
-	var log strings.Builder
-	c := newClient(t, fetch.Options{AllowedHosts: []string{host}, Logger: debugLogger(&log)})
-	_, err := c.read(t, "http://"+host+"/")
-	is.True(errors.Is(err, exports.ErrFailed))
-	is.Equal(len(c.dials()), 3)
-	is.Equal(strings.Count(log.String(), "retrying fetch"), 2)
-}
-
-func TestOpener_OpenDoesNotRetryUnknownHost(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	var log strings.Builder
-	c := newClient(t, fetch.Options{Resolver: fakeResolver(map[string][]string{}), Logger: debugLogger(&log)})
-	_, err := c.read(t, "http://nowhere.example.test/")
-	is.True(errors.Is(err, exports.ErrFailed))
-	is.Equal(log.String(), "") // no retry
 }
 
 func TestOpener_OpenHonorsRetryAfter(t *testing.T) {

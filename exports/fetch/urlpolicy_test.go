@@ -65,7 +65,14 @@ var publicURLs = []string{
 func TestOpener_CheckURL(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, fetch.Options{})
-	for _, rawURL := range forbiddenURLs {
+	forbidden, public := slices.Clone(forbiddenURLs), slices.Clone(publicURLs)
+	for _, ip := range specialIPs {
+		forbidden = append(forbidden, ipURL(ip))
+	}
+	for _, ip := range publicIPs {
+		public = append(public, ipURL(ip))
+	}
+	for _, rawURL := range forbidden {
 		u := parse(t, rawURL)
 		err := c.Check(u)
 		if forbidden, ok := errors.AsType[*exports.ForbiddenError](err); !ok || forbidden.Reason == "" || !errors.Is(err, exports.ErrForbidden) {
@@ -81,7 +88,7 @@ func TestOpener_CheckURL(t *testing.T) {
 		}
 	}
 	is.New(t).True(c.dials() == nil)
-	for _, rawURL := range publicURLs {
+	for _, rawURL := range public {
 		if err := c.Check(parse(t, rawURL)); err != nil {
 			t.Errorf("Check(%s): %v", rawURL, err)
 		}
