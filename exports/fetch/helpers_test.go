@@ -160,9 +160,21 @@ func newRawClient(t testing.TB, o fetch.Options, handler rawHandler) *client {
 	return newClientOf(t, o, baseURL, host)
 }
 
+// newHeldClient returns a client of a new origin server, which sends the beginning of one
+// response, waits until its connection is closed, and then closes the channel.
+func newHeldClient(t testing.TB, o fetch.Options, head string) (c *client, closed chan struct{}) {
+	t.Helper()
+	closed = make(chan struct{})
+	return newRawClient(t, o, func(conn net.Conn, _ *http.Request, _ int) {
+		io.WriteString(conn, "HTTP/1.1 "+head)
+		waitForClose(conn)
+		close(closed)
+	}), closed
+}
+
 func newClientOf(t testing.TB, o fetch.Options, baseURL, host string) *client {
 	t.Helper()
-	o.AllowedHosts = []string{host}
+	o.AllowedHosts = append(o.AllowedHosts, host)
 	c := newClient(t, o)
 	c.url = baseURL
 	return c
