@@ -1,7 +1,6 @@
 package prefetch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -442,26 +441,30 @@ func TestQueue_SlowFileIsYieldedAfterTimeout(t *testing.T) {
 	})
 }
 
-// A buffered read succeeds on a connection that the upstream has closed, so a
-// file that cannot be resumed is opened again after a long wait.
+// A file that fails before its turn is opened again. A buffered read succeeds on a connection
+// that the upstream has closed, so one that cannot be resumed is also opened again after a
+// long wait.
 func TestQueue_ReopensIdleFile(t *testing.T) {
 	content := strings.Repeat("canvasback ", 300_000)
 	for name, c := range map[string]struct {
 		canIdle bool
 		wait    time.Duration
+		cut     int64 // when it is opened first
 		want    int64 // times opened
 	}{
-		"long wait":               {false, 3 * time.Second, 2},
-		"long wait, can be idle":  {true, 3 * time.Second, 1},
-		"short wait":              {false, time.Second, 1},
-		"short wait, can be idle": {true, time.Second, 1},
+		"long wait":               {false, 3 * time.Second, 2 << 20, 2},
+		"long wait, can be idle":  {true, 3 * time.Second, 0, 1},
+		"short wait":              {false, time.Second, 0, 1},
+		"short wait, can be idle": {true, time.Second, 0, 1},
+		"failure":                 {true, 0, PrefixSize + 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
+				opened := 0
 				waits := u.job("a", func(context.Context) (*fakeFile, error) {
 					var body io.Reader = strings.NewReader(content)
-					if u.opened.Load() == 1 && c.want == 2 { // the first file is open too
-						body = io.MultiReader(io.LimitReader(body, 2<<20), iotest.ErrReader(io.ErrUnexpectedEOF))
+					if opened++; opened == 1 && c.want == 2 {
+						body = io.MultiReader(io.LimitReader(body, c.cut), iotest.ErrReader(io.ErrUnexpectedEOF))
 					}
 					return &fakeFile{Reader: body, length: int64(len(content)), canIdle: c.canIdle}, nil
 				})
@@ -476,24 +479,6 @@ func TestQueue_ReopensIdleFile(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestQueue_ReopensFileThatFailsBeforeItsTurn(t *testing.T) {
-	bubble(t, func(t *testing.T, is *is.I, u *fakeUpstream) {
-		content := bytes.Repeat([]byte("x"), PrefixSize+100)
-		job := u.job("a", func(context.Context) (*fakeFile, error) {
-			var body io.Reader = bytes.NewReader(content)
-			if u.opened.Load() == 0 {
-				body = io.MultiReader(io.LimitReader(body, PrefixSize+1), iotest.ErrReader(io.ErrUnexpectedEOF))
-			}
-			return &fakeFile{Reader: body, length: int64(len(content))}, nil
-		})
-		q := New(t.Context(), testConfig(), []Job[*fakeFile]{job})
-		got := contentOf(is, next(is, q))
-		is.True(bytes.Equal(got, content))
-		q.Close()
-		is.Equal(u.closed.Load(), int64(2))
-	})
 }
 
 func TestQueue_TruncatedFileFails(t *testing.T) {
