@@ -111,7 +111,7 @@ func TestNewArchive_RejectsInvalidEntries(t *testing.T) {
 func TestArchive_TimesOutOfRange(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	for _, year := range []int{1, 1901, 1970, 1980, 2038, 2039, 2107, 2108, 9999} {
+	for _, year := range []int{1, 1901, 1970, 1979, 1980, 2038, 2039, 2107, 2108, 9999} {
 		e := Entry{Name: "x", Modified: time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)}
 		var out bytes.Buffer
 		z := NewWriter(&out)
