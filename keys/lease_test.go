@@ -25,54 +25,40 @@ func verifyBlocked(t *testing.T, store *hookedStore, s *keys.Service, raw keys.R
 	return blocked, sync.OnceFunc(func() { close(read) })
 }
 
-// TestLease_DoesNotCacheReadFromBeforeRevocation blocks a read that has seen the
-// key active until the key is revoked.
+// TestLease_DoesNotCacheReadFromBeforeRevocation blocks a read that has seen the key active
+// until the key is revoked.
 func TestLease_DoesNotCacheReadFromBeforeRevocation(t *testing.T) {
-	for _, own := range []bool{false, true} {
-		name := "other process"
-		if own {
-			name = "own process"
-		}
+	inactive := keys.Fields{Active: new(false)}
+	for name, revoke := range map[string]func(*testing.T, *hookedStore, *keys.Service){
+		"own process": func(t *testing.T, _ *hookedStore, s *keys.Service) { update(t, s, 1, inactive) },
+		"other process": func(t *testing.T, store *hookedStore, _ *keys.Service) {
+			update(t, newService(t, store, nil), 1, inactive)
+		},
+		"change that the log does not contain": func(t *testing.T, store *hookedStore, _ *keys.Service) {
+			store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: changes.Epoch} })
+			change(t, store, 1, deactivate)
+			settle()
+			store.changes.set(nil)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-				revoker := s
-				if !own {
-					revoker = newService(t, store, nil)
-				}
 				issued := issue(t, s, keys.Fields{})
-				synctest.Wait()
-
+				settle()
 				blocked, unblock := verifyBlocked(t, store, s, issued.Raw)
 				defer unblock()
-				update(t, revoker, 1, keys.Fields{Active: new(false)})
+				revoke(t, store, s)
 				store.find.set(nil)
 
-				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // does not join the blocked read
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				is.Equal(errorOf(s.Verify(ctx, string(issued.Raw))), keys.ErrInactive) // does not join the blocked read
 				unblock()
 				is.NoErr(<-blocked)                                  // this check began before the revocation
 				is.Equal(verify(t, s, issued.Raw), keys.ErrInactive) // its result is not cached
 			})
 		})
 	}
-}
-
-// TestLease_DoesNotCacheReadFromBeforeGapInLog is the same for a change that the
-// log does not contain.
-func TestLease_DoesNotCacheReadFromBeforeGapInLog(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		issued := issue(t, s, keys.Fields{})
-		settle()
-		blocked, unblock := verifyBlocked(t, store, s, issued.Raw)
-		defer unblock()
-		store.changes.after(func(changes *keys.Changes) { *changes = keys.Changes{Epoch: changes.Epoch} })
-		change(t, store, issued.Key.ID, deactivate)
-		settle()
-		store.find.set(nil)
-		store.changes.set(nil)
-		unblock()
-		is.NoErr(<-blocked)
-		is.Equal(verify(t, s, issued.Raw), keys.ErrInactive)
-	})
 }
 
 // TestLease_IsNotExtendedByLateResponse delays a response from before a

@@ -133,7 +133,7 @@ func TestOptions_FormatsWithoutPeppers(t *testing.T) {
 }
 
 // TestRun_SurvivesStorePanics covers the goroutines of a Service, where the
-// application cannot recover.
+// application cannot recover. No error is cached.
 func TestRun_SurvivesStorePanics(t *testing.T) {
 	var log strings.Builder
 	options := keys.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -155,6 +155,13 @@ func TestRun_SurvivesStorePanics(t *testing.T) {
 		is.True(errors.Is(err, keys.ErrUnavailable))
 		is.True(strings.Contains(err.Error(), "a bug in Find"))
 		is.True(strings.Contains(err.Error(), "service_test.go")) // the stack
+		cause := errors.New("connection refused")
+		store.find.fail(cause)
+		for range 3 {
+			err = verify(t, s, issued.Raw)
+			is.True(errors.Is(err, keys.ErrUnavailable) && errors.Is(err, cause))
+		}
+		is.Equal(s.Stats().Unavailable, uint64(4))
 
 		store.find.set(nil)
 		store.touch.set(nil)

@@ -91,17 +91,6 @@ func TestVerify_ServesFromCache(t *testing.T) {
 	})
 }
 
-func TestVerify_ChecksExpiryOnCacheHit(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		issued := issue(t, s, keys.Fields{ExpiresAt: new(time.Now().Add(defaultLease + 30*time.Second))})
-		time.Sleep(defaultLease) // until the insertion is applied, which evicts
-		is.NoErr(verify(t, s, issued.Raw))
-		time.Sleep(30 * time.Second)
-		is.Equal(verify(t, s, issued.Raw), keys.ErrExpired)
-		is.Equal(store.finds.Load(), int64(1))
-	})
-}
-
 func TestVerifyDigest_EndsWithRawKey(t *testing.T) {
 	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
 		other := newService(t, store, nil)
@@ -176,24 +165,6 @@ func TestVerify_UnknownKeysDoNotEvictKnownOnes(t *testing.T) {
 		is.NoErr(verify(t, s, issued.Raw))
 		is.Equal(store.finds.Load(), finds) // still cached
 		is.Equal(s.Stats().Rejected, uint64(1010))
-	})
-}
-
-func TestVerify_ReturnsUnavailableIfStoreFailsOrPanics(t *testing.T) {
-	testRunning(t, keys.Options{}, func(t *testing.T, is *is.I, store *hookedStore, s *keys.Service) {
-		issued := issue(t, s, keys.Fields{})
-		synctest.Wait()
-		cause := errors.New("connection refused")
-		store.find.fail(cause)
-		for range 3 {
-			err := verify(t, s, issued.Raw)
-			is.True(errors.Is(err, keys.ErrUnavailable) && errors.Is(err, cause))
-		}
-		store.find.before(func(context.Context) error { panic("a bug") })
-		is.True(errors.Is(verify(t, s, issued.Raw), keys.ErrUnavailable))
-		store.find.set(nil)
-		is.NoErr(verify(t, s, issued.Raw)) // no error was cached
-		is.Equal(s.Stats().Unavailable, uint64(4))
 	})
 }
 
