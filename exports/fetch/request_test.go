@@ -259,8 +259,8 @@ func TestOptions_SignFails(t *testing.T) {
 	}
 }
 
-// Credentials of a request are in neither errors nor logs.
-func TestOptions_SignLeaksNoCredentials(t *testing.T) {
+// Secrets in the URL and credentials of a request are in neither errors nor logs.
+func TestOpener_LeaksNoSecrets(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const secret = "secret-of-the-query"
@@ -290,9 +290,19 @@ func TestOptions_SignLeaksNoCredentials(t *testing.T) {
 		r.URL.RawQuery = url.Values{"signature": {secret}}.Encode()
 		return nil
 	}})
-	for _, path := range []string{"/redirect", "/loop", "/reset", "/truncated", "/xml", "/status"} {
-		_, err := c.read(t, baseURL+path)
-		is.True(err != nil)
+	for rawURL, want := range map[string]string{ // in the error
+		baseURL + "/redirect":              "redirect to http://10.0.0.1/",
+		baseURL + "/loop":                  "stopped after 5 redirects",
+		baseURL + "/reset":                 "EOF",
+		baseURL + "/truncated":             "unexpected EOF",
+		baseURL + "/xml":                   "status 403",
+		baseURL + "/status":                "status 503",
+		"http://127.0.0.1:1/":              "not allowed",
+		"http://user:secret@" + host + "/": "user info",
+	} {
+		_, err := c.read(t, rawURL+"?token=secret")
+		is.True(strings.Contains(err.Error(), want))
+		is.True(strings.Contains(err.Error(), strings.Replace(rawURL, "user:secret@", "", 1))) // the registered URL
 		fmt.Fprintln(&log, err)
 	}
 	is.True(strings.Contains(log.String(), "retrying fetch"))
