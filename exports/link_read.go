@@ -29,7 +29,7 @@ type linkReader struct {
 	flush    func() error
 
 	queue   *prefetch.Queue[*filefacts.Reader]
-	parts   []zipstream.Need                   // to read, without CRC
+	parts   []zipstream.Need                   // to read
 	next    int                                // index of the part that the queue returns next
 	current prefetch.Result[*filefacts.Reader] // of the part before
 
@@ -121,10 +121,10 @@ func (r *linkReader) planParts(needs []zipstream.Need) {
 		_, known := r.facts[need.Entry].CRC()
 		switch {
 		case need.Length > 0:
-			r.parts = append(r.parts, zipstream.Need{Entry: need.Entry, Offset: need.Offset, Length: need.Length})
+			r.parts = append(r.parts, need)
 		case planned[need.Entry]:
 		case r.entries[need.Entry].Size == 0:
-			r.parts = append(r.parts, zipstream.Need{Entry: need.Entry})
+			r.parts = append(r.parts, need)
 			planned[need.Entry] = true
 		case !known:
 			r.unknown = append(r.unknown, need.Entry)

@@ -97,11 +97,10 @@ type Source interface {
 	CRC(entry int) (uint32, error)
 }
 
-// Need is what a range requires of one entry's file.
+// Need is a call of a [Source] that a range requires: of Content, or of CRC if Length is 0.
 type Need struct {
 	Entry          int
-	Offset, Length int64 // of the content; Length is 0 if none is required
-	CRC            bool  // of the complete content
+	Offset, Length int64 // of the content
 }
 
 // Needs returns what WriteRange will ask of its [Source], in the same order: one
@@ -109,11 +108,11 @@ type Need struct {
 func (a *Archive) Needs(offset, length int64) iter.Seq[Need] {
 	return func(yield func(Need) bool) {
 		for s := range a.sections(offset, length) {
-			need := Need{Entry: s.entry, CRC: s.needsCRC()}
+			need := Need{Entry: s.entry}
 			if s.isBody() {
 				need.Offset, need.Length = s.content()
 			}
-			if (need.CRC || need.Length > 0) && !yield(need) {
+			if (s.needsCRC() || need.Length > 0) && !yield(need) {
 				return
 			}
 		}
