@@ -112,19 +112,3 @@ type File struct {
 	// is empty if the content may change unnoticed; a longer one than 1 KiB counts as empty.
 	Validator string
 }
-
-// ResolveRequest asks for the export of a source for which none is registered.
-type ResolveRequest struct {
-	// Source is what the client sent, without surrounding white space. The client
-	// chose it: an application that requests it must guard against SSRF itself.
-	Source string
-
-	Tenant string // of the client; empty without tenants
-}
-
-// Resolution is the export of a source.
-type Resolution struct {
-	ExportedURL string // must be allowed like that of a registration, and last for [Options.LinkLifetime]
-	FileName    string // may be empty
-	Register    bool   // store the export for later requests, unless one with a RegisteredBy has been registered meanwhile
-}

@@ -8,9 +8,13 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"example.com/canvasback/exports/internal/prefetch"
 )
 
 // MaxURLLength bounds source URLs, exported URLs and file names, in Unicode code
@@ -254,4 +258,117 @@ func (s *Service) lookUp(ctx context.Context, items []BatchItem) error {
 		}
 	}
 	return nil
+}
+
+// ResolveRequest asks for the export of a source for which none is registered.
+type ResolveRequest struct {
+	// Source is what the client sent, without surrounding white space. The client
+	// chose it: an application that requests it must guard against SSRF itself.
+	Source string
+
+	Tenant string // of the client; empty without tenants
+}
+
+// Resolution is the export of a source.
+type Resolution struct {
+	ExportedURL string // must be allowed like that of a registration, and last for [Options.LinkLifetime]
+	FileName    string // may be empty
+	Register    bool   // store the export for later requests, unless one with a RegisteredBy has been registered meanwhile
+}
+
+// Resolve sets the exports of items that are not registered, if there is an
+// [Options.Resolve], several at a time. The other functions of a batch do not call it.
+func (s *Service) Resolve(ctx context.Context, items []BatchItem) {
+	if s.options.Resolve == nil {
+		return
+	}
+	missing := make(map[string][]*BatchItem) // by source
+	var sources []string
+	for i := range items {
+		if item := &items[i]; item.Err == ErrNotFound {
+			source := strings.TrimSpace(item.SourceURL)
+			if missing[source] == nil {
+				sources = append(sources, source)
+			}
+			missing[source] = append(missing[source], item)
+		}
+	}
+	found, failed := make([]*Export, len(sources)), make([]error, len(sources))
+	timeouts := prefetch.Parallel(s.prefetch, make([]string, len(sources)), func(i int) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		found[i], failed[i] = s.resolveOnce(ctx, sources[i])
+		if errors.Is(failed[i], ErrTimeout) { // many in a row end the others
+			return failed[i]
+		}
+		return nil
+	})
+	for i, source := range sources {
+		err := cmp.Or(openError(timeouts[i], nil), failed[i])
+		for _, item := range missing[source] {
+			if item.Err = err; err == nil {
+				item.Export = new(*found[i]) // several requests share it
+			}
+		}
+	}
+}
+
+// resolveOnce shares a call among the requests for one source. Each waits for it, at most
+// OpenTimeout, even if its client has left or the application ignores the context.
+func (s *Service) resolveOnce(ctx context.Context, source string) (*Export, error) {
+	wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.options.OpenTimeout, fmt.Errorf("%w: resolve", ErrTimeout))
+	defer cancel()
+	return share(wait, s, fmt.Sprintf("resolve %q %s", s.tenant, source), func(ctx context.Context) (*Export, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+		defer cancel()
+		return s.resolveSource(ctx, source)
+	})
+}
+
+// share calls f once for all callers with a key that wait at the same time. The call goes
+// on when the context of one of them ends.
+func share[T any](ctx context.Context, s *Service, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
+	result := s.flights.DoChan(key, func() (_ any, err error) {
+		defer func() {
+			if reason := recover(); reason != nil { // it would end the process
+				err = fmt.Errorf("%w: panic: %v\n%s", ErrFailed, reason, debug.Stack())
+			}
+		}()
+		return f(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-result:
+		value, _ = r.Val.(T)
+		return value, r.Err
+	case <-ctx.Done():
+		return value, openError(context.Cause(ctx), nil)
+	}
+}
+
+func (s *Service) resolveSource(ctx context.Context, source string) (*Export, error) {
+	resolved, err := s.options.Resolve(ctx, ResolveRequest{Source: source, Tenant: s.tenant})
+	if notReady, ok := errors.AsType[*NotReadyError](err); ok {
+		if notReady.RetryAfter <= 0 {
+			return nil, &NotReadyError{5 * time.Second}
+		}
+		return nil, &NotReadyError{min(max(notReady.RetryAfter, time.Second), 24*time.Hour)}
+	}
+	switch failed := openError(err, context.Cause(ctx)); {
+	case errors.Is(err, ErrNotFound):
+		return nil, ErrNotFound
+	case err != nil: // only its text is kept: it may be of another service
+		return nil, fmt.Errorf("%w: resolve: %s", kindOf(failed), err.Error())
+	}
+	r := Registration{SourceURL: source, ExportedURL: resolved.ExportedURL, FileName: &resolved.FileName, IfAbsent: true}
+	var export Export
+	if resolved.Register {
+		export, _, err = s.Register(ctx, r)
+	} else {
+		export, err = s.check(r)
+	}
+	if errors.Is(err, ErrInvalid) { // what the application has returned
+		err = fmt.Errorf("%w: resolve: %s", ErrFailed, err.Error())
+	}
+	return &export, err
 }
