@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -65,28 +64,6 @@ func zipEntry(item *BatchItem, file *File, f *filefacts.Fact, names *filename.De
 		entry.CRC, entry.Streamed = crc, !known
 	}
 	return entry
-}
-
-// deliveryName returns the name under which an export is delivered: the
-// registered one, the one its upstream proposes, the last path segment of its
-// URL, or a fallback with an extension for its content type.
-func deliveryName(export Export, file *File) string {
-	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
-		if name = filename.Clean(name); name != "" {
-			return name
-		}
-	}
-	return "canvas-export" + filename.Extension(file.Type)
-}
-
-func lastSegment(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	escaped := u.EscapedPath() // well-formed
-	segment, _ := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
-	return segment
 }
 
 // Skipped is an item that a batch does not deliver.

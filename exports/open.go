@@ -3,7 +3,6 @@ package exports
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/exports/internal/filefacts"
@@ -42,9 +40,31 @@ func (s *Service) Open(ctx context.Context, export Export) (*Download, error) {
 		return nil, err
 	}
 	download := &Download{File: *file, cancel: cancel}
-	download.fact = s.fact(export.ExportedURL, file)
 	download.Name = deliveryName(export, file)
+	download.fact = s.fact(export.ExportedURL, file)
 	return download, nil
+}
+
+// deliveryName returns the name under which an export is delivered: the
+// registered one, the one its upstream proposes, the last path segment of its
+// URL, or a fallback with an extension for its content type.
+func deliveryName(export Export, file *File) string {
+	for _, name := range []string{export.FileName, file.Name, lastSegment(export.ExportedURL)} {
+		if name = filename.Clean(name); name != "" {
+			return name
+		}
+	}
+	return "canvas-export" + filename.Extension(file.Type)
+}
+
+func lastSegment(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	escaped := u.EscapedPath() // well-formed
+	segment, _ := url.PathUnescape(escaped[strings.LastIndexByte(escaped, '/')+1:])
+	return segment
 }
 
 // isLocal reports whether the kernel can send the file. Prefetch keeps that.
@@ -125,17 +145,6 @@ func openWithin[T any](
 		cancel(nil)
 	}
 	return result, cancel, err
-}
-
-func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exportedURL)) }
-
-// fact returns what is known about a file that its upstream has just described, or nil
-// if nothing can be known: it has no Validator, or one that stores cannot hold.
-func (s *Service) fact(exportedURL string, file *File) *filefacts.Fact {
-	if len(file.Validator) > 1<<10 || !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
-		return nil
-	}
-	return s.facts.Confirm(factKey(exportedURL), file.Validator, file.Size)
 }
 
 // locate returns the opener of an exported URL. With an error the URL is nil if it is

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/canvasback/exports/internal/filefacts"
 )
@@ -187,4 +189,15 @@ func (s factStore) PutFacts(ctx context.Context, records []filefacts.Record, lim
 		list[i] = Fact(record)
 	}
 	return s.links.PutFacts(ctx, list, limit)
+}
+
+func factKey(exportedURL string) filefacts.Key { return sha256.Sum256([]byte(exportedURL)) }
+
+// fact returns what is known about a file that its upstream has just described, or nil
+// if nothing can be known: it has no Validator, or one that stores cannot hold.
+func (s *Service) fact(exportedURL string, file *File) *filefacts.Fact {
+	if len(file.Validator) > 1<<10 || !utf8.ValidString(file.Validator) || strings.ContainsRune(file.Validator, 0) {
+		return nil
+	}
+	return s.facts.Confirm(factKey(exportedURL), file.Validator, file.Size)
 }
