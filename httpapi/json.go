@@ -121,16 +121,6 @@ func jsonTypeName(t reflect.Type) string {
 	return "an object"
 }
 
-// marshal returns the JSON of a response. It replaces invalid UTF-8, which must not make it
-// fail.
-func marshal(value any) []byte {
-	text, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		panic(err) // texts and numbers always encode
-	}
-	return text
-}
-
 // orNull returns a value that is encoded as null unless ok.
 func orNull[T any](value T, ok bool) *T {
 	if !ok {

@@ -1,13 +1,13 @@
 package httpapi
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
 	"strconv"
-	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/canvasback/exports/filename"
 	"example.com/canvasback/httpapi/internal/accept"
@@ -65,7 +65,20 @@ func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err er
 	return out, err
 }
 
-func (c *call) encode(status int, value any) error { return c.send(status, marshal(value)) }
+func (c *call) encode(status int, value any) error {
+	body := marshal(value)
+	return c.send(status, body)
+}
+
+// marshal returns the JSON of a response. It replaces invalid UTF-8, which must not make it
+// fail.
+func marshal(value any) []byte {
+	text, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return text
+}
 
 // send responds with JSON, which counts as memory of the client while it is slow. It does
 // so without memory, too, because the request may have changed something.
@@ -137,87 +150,4 @@ func (c *call) sendBody(body *bodies.Body) error {
 	}
 	c.writeSized(http.StatusOK, size, write)
 	return nil
-}
-
-// stream writes the header and then the body that write writes. The error of write
-// aborts the response.
-func (c *call) stream(write func(*stream.Writer) error) error {
-	c.w.WriteHeader(http.StatusOK)
-	if c.r.Method == http.MethodHead {
-		return nil
-	}
-	out := c.newStream(&c.w)
-	if err := write(out); err != nil {
-		c.abort(err)
-	}
-	out.Finish()
-	return nil
-}
-
-// sendAttachment writes the header of a file, of size bytes unless that is negative, and then
-// what write writes. Its error aborts the response.
-func (c *call) sendAttachment(mediaType, name string, size int64, write func(*stream.Writer) error) error {
-	header := c.w.Header()
-	header.Set("Content-Type", mediaType)
-	header.Set("Content-Disposition", filename.Disposition("attachment", name))
-	if size >= 0 {
-		header.Set("Content-Length", strconv.FormatInt(size, 10))
-	}
-	return c.stream(write)
-}
-
-// keyWriter writes a list that is read meanwhile, until the key of the request is revoked.
-type keyWriter struct {
-	io.Writer
-	c *call
-}
-
-func (w keyWriter) Write(p []byte) (int, error) {
-	if err := w.c.checkAfterWait(); err != nil {
-		return 0, err
-	}
-	return w.Writer.Write(p)
-}
-
-// streamMemory is what a streamed list takes at least: a page of short records, encoded,
-// and a compressor.
-const streamMemory = 2 << 20
-
-// streamJSON is stream for a list of records that write reads meanwhile, compressed if
-// possible.
-func (c *call) streamJSON(write func(io.Writer) error) error {
-	if err := c.reserve(streamMemory); err != nil {
-		return err
-	}
-	header := c.w.Header()
-	header.Set("Content-Type", "application/json")
-	if !c.compressible() {
-		return c.stream(func(out *stream.Writer) error { return write(keyWriter{out, c}) })
-	}
-	header.Set("Content-Encoding", "gzip")
-	return c.stream(func(out *stream.Writer) error {
-		buffer := bufio.NewWriterSize(keyWriter{out, c}, stream.ChunkSize)
-		compressor := gzip.NewWriter(buffer)
-		if err := write(compressor); err != nil {
-			return err
-		}
-		if err := compressor.Close(); err != nil {
-			return err
-		}
-		return buffer.Flush()
-	})
-}
-
-// newStream returns a Writer of a response that may be long, and whose header is complete.
-// It sends the header at once if the request has taken long, such as to open a file: the
-// server would buffer it with 4 KiB of the body.
-func (c *call) newStream(w http.ResponseWriter) *stream.Writer {
-	if text := stream.Warning(w, c.r); text != "" {
-		c.api.warnOnce.Do(func() { c.api.options.Logger.Warn(text) })
-	}
-	out := stream.New(w, c.r, c.api.options.Limits.IdleTimeout)
-	if time.Since(c.start) > 500*time.Millisecond {
-		out.Flush()
-	}
-	return out
 }
