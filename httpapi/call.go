@@ -102,6 +102,40 @@ func (c *call) slowContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.detached(), 10*c.api.options.Limits.StoreTimeout)
 }
 
+// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
+// of the client runs, as long as for a body's memory. A request that exceeds the budget does
+// not wait: the one whose turn it is may wait for the excess to end.
+func (c *call) inTurn(expensive bool, f func() error) error {
+	checked := func() error {
+		if err := c.checkAfterWait(); err != nil {
+			return err
+		}
+		return f()
+	}
+	if !expensive || c.memory.Exceeds() {
+		return checked()
+	}
+	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
+	defer cancel()
+	return c.api.turns.Do(ctx, c.client(), checked)
+}
+
+// slowly calls f in the turn of the client with a slowContext, if the store is available.
+func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err error) {
+	err = c.inTurn(true, func() error {
+		ctx, cancel := c.storeContext()
+		defer cancel()
+		if _, err := c.api.options.Symbols.FolderListVersion(ctx); err != nil {
+			return err
+		}
+		ctx, cancel = c.slowContext()
+		defer cancel()
+		out, err = f(ctx)
+		return err
+	})
+	return out, err
+}
+
 // detached returns the context of the request without its end, see storeContext.
 func (c *call) detached() context.Context {
 	if c.ctx == nil {

@@ -53,24 +53,6 @@ func (c *call) growWithin(memory *budget.Reservation[client], size int64, wait t
 	return memory.Grow(ctx, size)
 }
 
-// inTurn calls f. If it is expensive, inTurn first waits until no other expensive request
-// of the client runs, as long as for a body's memory. A request that exceeds the budget does
-// not wait: the one whose turn it is may wait for the excess to end.
-func (c *call) inTurn(expensive bool, f func() error) error {
-	checked := func() error {
-		if err := c.checkAfterWait(); err != nil {
-			return err
-		}
-		return f()
-	}
-	if !expensive || c.memory.Exceeds() {
-		return checked()
-	}
-	ctx, cancel := context.WithTimeoutCause(c.detached(), c.api.options.Limits.IdleTimeout, budget.ErrExhausted)
-	defer cancel()
-	return c.api.turns.Do(ctx, c.client(), checked)
-}
-
 // settle reduces the memory of a request, whose response may last long, to size bytes. Its
 // body is not read again.
 func (c *call) settle(size int64) error {

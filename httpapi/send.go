@@ -49,22 +49,6 @@ func (c *call) respond(status int, f func(context.Context) (reply, error)) error
 	return c.send(status, out.body)
 }
 
-// slowly calls f in the turn of the client with a slowContext, if the store is available.
-func (c *call) slowly(f func(context.Context) (reply, error)) (out reply, err error) {
-	err = c.inTurn(true, func() error {
-		ctx, cancel := c.storeContext()
-		defer cancel()
-		if _, err := c.api.options.Symbols.FolderListVersion(ctx); err != nil {
-			return err
-		}
-		ctx, cancel = c.slowContext()
-		defer cancel()
-		out, err = f(ctx)
-		return err
-	})
-	return out, err
-}
-
 func (c *call) encode(status int, value any) error {
 	body := marshal(value)
 	return c.send(status, body)
