@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/auth"
 	"example.com/canvasback/httpapi/internal/budget"
@@ -87,6 +89,36 @@ func RequestIDFromContext(ctx context.Context) string {
 		return c.givenID
 	}
 	return ""
+}
+
+const headerRequestID = "X-Request-Id"
+
+func (c *call) requestID() string { return c.w.Header().Get(headerRequestID) }
+
+// setRequestID sets the request id of the response, also if Options.RequestID panics. It is
+// the one that the application has set, else that of Options.RequestID, else the client's,
+// else a new one. It replaces invalid ones, because the application may pass on what a client
+// sent.
+func (c *call) setRequestID() {
+	c.givenID = c.requestID()
+	defer func() {
+		if !validRequestID(c.givenID) {
+			c.givenID = c.r.Header.Get(headerRequestID)
+		}
+		if !validRequestID(c.givenID) {
+			c.givenID = uuid.Must(uuid.NewV7()).String()
+		}
+		c.w.Header().Set(headerRequestID, c.givenID)
+	}()
+	if f := c.api.options.RequestID; f != nil && !validRequestID(c.givenID) {
+		c.givenID = f(c.r)
+	}
+}
+
+// validRequestID accepts 1 to 128 visible ASCII characters.
+func validRequestID(id string) bool {
+	isOther := func(c rune) bool { return c <= ' ' || c > '~' }
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, isOther)
 }
 
 // storeContext returns the context of store calls. It ends after StoreTimeout and
@@ -187,8 +219,6 @@ func (c *call) actorName() string {
 	return c.actor
 }
 
-func (c *call) requestID() string { return c.w.Header().Get(headerRequestID) }
-
 // logFailure logs a failure of the request. Its status is that of the response, or
 // the given one if no header is written yet.
 func (c *call) logFailure(level slog.Level, message string, status int, more ...any) {
@@ -200,13 +230,4 @@ func (c *call) logFailure(level slog.Level, message string, status int, more ...
 		"requestId", c.requestID(),
 		"duration", time.Since(c.start),
 	}, more...)...)
-}
-
-func knownMethod(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
-		return method
-	}
-	return "OTHER"
 }

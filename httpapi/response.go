@@ -6,9 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
-
-	"github.com/google/uuid"
 )
 
 // response records the status and the size of a response.
@@ -56,32 +53,4 @@ func (w *response) Flush() { w.FlushError() }
 
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
-}
-
-const headerRequestID = "X-Request-Id"
-
-// setRequestID sets the request id of the response, also if Options.RequestID panics. It is
-// the one that the application has set, else that of Options.RequestID, else the client's,
-// else a new one. It replaces invalid ones, because the application may pass on what a client
-// sent.
-func (c *call) setRequestID() {
-	c.givenID = c.requestID()
-	defer func() {
-		if !validRequestID(c.givenID) {
-			c.givenID = c.r.Header.Get(headerRequestID)
-		}
-		if !validRequestID(c.givenID) {
-			c.givenID = uuid.Must(uuid.NewV7()).String()
-		}
-		c.w.Header().Set(headerRequestID, c.givenID)
-	}()
-	if f := c.api.options.RequestID; f != nil && !validRequestID(c.givenID) {
-		c.givenID = f(c.r)
-	}
-}
-
-// validRequestID accepts 1 to 128 visible ASCII characters.
-func validRequestID(id string) bool {
-	isOther := func(c rune) bool { return c <= ' ' || c > '~' }
-	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, isOther)
 }
