@@ -105,6 +105,27 @@ func (e exportEndpoints) findBatch(c *call, items []exports.BatchItem) ([]export
 	return items, c.countItems(items)
 }
 
+// permitItems checks that the page token of the request, if it has one, is for the
+// exports of the sources. Each is compared as it is looked up; unusable ones are not.
+func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) error {
+	if c.key.Token == nil || c.key.Token.Sources == nil {
+		return nil
+	}
+	permitted := make(map[string]bool)
+	for _, source := range c.key.Token.Sources {
+		if source, err := service.SourceKey(source); err == nil {
+			permitted[source] = true
+		}
+	}
+	for _, item := range items {
+		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
+			const message = "this page token is not for the source %s"
+			return &DeniedError{Message: fmt.Sprintf(message, source), cause: fmt.Errorf(message, exports.RedactURL(source))}
+		}
+	}
+	return nil
+}
+
 // sendFile responds with a file. Its content type is never JSON, so that no
 // client takes it for a response of the API.
 func (c *call) sendFile(download *exports.Download) error {
@@ -257,27 +278,6 @@ func (c *call) privateURL(service *exports.Service) exports.PrivateURL {
 		}
 		return c.publicBase() + "/viewer/exports/" + linkPath(link), nil
 	}
-}
-
-// permitItems checks that the page token of the request, if it has one, is for the
-// exports of the sources. Each is compared as it is looked up; unusable ones are not.
-func (c *call) permitItems(service *exports.Service, items []exports.BatchItem) error {
-	if c.key.Token == nil || c.key.Token.Sources == nil {
-		return nil
-	}
-	permitted := make(map[string]bool)
-	for _, source := range c.key.Token.Sources {
-		if source, err := service.SourceKey(source); err == nil {
-			permitted[source] = true
-		}
-	}
-	for _, item := range items {
-		if source, err := service.SourceKey(item.SourceURL); err == nil && !permitted[source] {
-			const message = "this page token is not for the source %s"
-			return &DeniedError{Message: fmt.Sprintf(message, source), cause: fmt.Errorf(message, exports.RedactURL(source))}
-		}
-	}
-	return nil
 }
 
 // countItems counts the items of a batch with what is made of them: a zip with a manifest,

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -109,6 +110,15 @@ func (e exportEndpoints) serveLink(c *call) error {
 		}
 		return c.sendLink(link)
 	})(c)
+}
+
+// loadPlan returns a link when there is memory for its plan.
+func (c *call) loadPlan(ctx context.Context, found *exports.FoundLink) (*exports.Link, error) {
+	const factor = 3 // decoded, with its manifest
+	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
+		return nil, err
+	}
+	return found.Load(ctx)
 }
 
 // loopID names this library in the header CDN-Loop. Package fetch sends it.

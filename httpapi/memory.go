@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi/internal/bodies"
 	"example.com/canvasback/httpapi/internal/budget"
 )
@@ -87,13 +86,4 @@ func (m *bodyMemory) Grow(size int64) error {
 		return err
 	}
 	return m.call.checkAfterWait()
-}
-
-// loadPlan returns a link when there is memory for its plan.
-func (c *call) loadPlan(ctx context.Context, found *exports.FoundLink) (*exports.Link, error) {
-	const factor = 3 // decoded, with its manifest
-	if err := c.reserve(factor * int64(found.PlanSize)); err != nil {
-		return nil, err
-	}
-	return found.Load(ctx)
 }
