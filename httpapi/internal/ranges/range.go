@@ -5,12 +5,7 @@ package ranges
 import (
 	"crypto/rand"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 )
-
-const maxRanges = 8 // of one request that are served
 
 // Range is a part of a representation. Its Length is positive.
 type Range struct{ Start, Length int64 }
@@ -23,83 +18,6 @@ func (r Range) ContentRange(size int64) string {
 
 // Unsatisfied returns the value of the header Content-Range of status 416.
 func Unsatisfied(size int64) string { return fmt.Sprintf("bytes */%d", size) }
-
-// Parse resolves the lines of a Range header for a representation of size bytes. With
-// status 206 it returns the satisfiable ranges in the order of the request, which do not
-// overlap. If there is none, the status is 416.
-//
-// With status 200 the header must be ignored: it is absent or invalid, its unit is not
-// bytes, it has more than 8 ranges, some of them overlap, or the representation is empty.
-// RFC 9110, section 14.2, permits this.
-func Parse(lines []string, size int64) (status int, list []Range) {
-	if len(lines) != 1 || size == 0 {
-		return http.StatusOK, nil
-	}
-	unit, set, found := strings.Cut(lines[0], "=")
-	if !found || !strings.EqualFold(unit, "bytes") {
-		return http.StatusOK, nil
-	}
-	count := 0
-	for spec := range strings.SplitSeq(set, ",") {
-		spec = strings.Trim(spec, " \t")
-		if spec == "" {
-			continue // an empty list element: section 5.6.1.2
-		}
-		r, ok := parseSpec(spec, size)
-		if count++; !ok || count > maxRanges {
-			return http.StatusOK, nil
-		}
-		if r.Length > 0 {
-			list = append(list, r)
-		}
-	}
-	switch {
-	case count == 0 || overlap(list):
-		return http.StatusOK, nil
-	case list == nil:
-		return http.StatusRequestedRangeNotSatisfiable, nil
-	}
-	return http.StatusPartialContent, list
-}
-
-// parseSpec parses an int-range or a suffix-range of section 14.1.1. The Length of
-// an unsatisfiable range is 0.
-func parseSpec(spec string, size int64) (r Range, ok bool) {
-	firstText, lastText, found := strings.Cut(spec, "-")
-	first, firstOK := parsePosition(firstText)
-	last, lastOK := parsePosition(lastText)
-	switch {
-	case found && firstText == "" && lastOK:
-		n := min(last, size)
-		return Range{size - n, n}, true
-	case found && firstOK && lastText == "":
-		last = size - 1
-	case !found || !firstOK || !lastOK || first > last:
-		return Range{}, false
-	}
-	if first >= size {
-		return Range{}, true
-	}
-	return Range{first, min(last, size-1) - first + 1}, true
-}
-
-func overlap(list []Range) bool {
-	for i, a := range list {
-		for _, b := range list[:i] {
-			if a.Start < b.Start+b.Length && b.Start < a.Start+a.Length {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// parsePosition parses a decimal number. A number beyond int64 becomes the largest
-// int64, which no position in a representation reaches.
-func parsePosition(text string) (int64, bool) {
-	n, _ := strconv.ParseUint(text, 10, 63)
-	return int64(n), text != "" && strings.Trim(text, "0123456789") == ""
-}
 
 // Multipart is what surrounds the ranges in a response with several of them (RFC 9110,
 // section 14.6).
