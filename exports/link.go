@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"sync"
 	"time"
 )
@@ -131,86 +131,69 @@ func (s *Service) insertLink(ctx context.Context, link StoredLink) error {
 	return storeError("insert link", err)
 }
 
-// FoundLink is a link whose plan is not read yet.
-type FoundLink struct {
-	Tenant   string // that has made the link
-	Owner    Digest // as given to CreateLink
-	PlanSize int    // in bytes; Load takes a few times as much memory
-
-	service *Service
-	stored  StoredLink
+// sharedLink is a link that [Service.ShareLink] has made, until half of its lifetime is
+// over.
+type sharedLink struct {
+	token string
+	until time.Time
 }
 
-// FindLink returns the link with a token. The error is [ErrLinkNotFound], or
-// matches [ErrUnavailable].
-func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error) {
-	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes || !s.HasLinks() {
+// ShareLink returns a link to the file of an item with an export, which must be available
+// now. The links that a process makes for one owner, file and file name are usually the
+// same until half of their lifetime is over. The client is as in [LinkRequest].
+func (s *Service) ShareLink(ctx context.Context, item BatchItem, owner Digest, client string) (*Link, error) {
+	export := *item.Export
+	if !s.HasLinks() {
+		return nil, fmt.Errorf("%w: a private file needs a link, but the Store is not a LinkStore", ErrFailed)
+	}
+	if _, err := s.stat(ctx, export); err != nil {
+		return nil, err
+	}
+	source := export.SourceURL
+	if export.ID == 0 { // it is resolved again, by the source of the item
+		source = strings.TrimSpace(item.SourceURL)
+	}
+	key := Digest(sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q", s.tenant, owner[:], source, export.ExportedURL, item.Named().FileName)))
+	item.Export = &export
+	request := LinkRequest{Items: []BatchItem{item}, Single: true, Owner: owner, Client: client}
+	return share(ctx, s, string(key[:])+client, func(ctx context.Context) (*Link, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
+		defer cancel()
+		link, err := s.findUnused(ctx, s.shared.get(key), export.ExportedURL)
+		if !errors.Is(err, ErrLinkNotFound) {
+			return link, err
+		}
+		if link, err = s.CreateLink(ctx, request); err == nil {
+			s.shared.put(key, sharedLink{link.Token, s.now().Add(s.options.LinkLifetime / 2)}, 1)
+		}
+		return link, err
+	})
+}
+
+// findUnused returns a shared link, or [ErrLinkNotFound] if it cannot be used again or is
+// to another file now.
+func (s *Service) findUnused(ctx context.Context, known sharedLink, exportedURL string) (*Link, error) {
+	if !s.now().Before(known.until) {
 		return nil, ErrLinkNotFound
 	}
-	stored, err := s.links.FindLink(ctx, sha256.Sum256([]byte(token)), false)
-	if err != nil {
-		return nil, storeError("find link", err)
-	}
-	if !s.now().Before(stored.ExpiresAt) {
-		return nil, ErrLinkNotFound
-	}
-	return &FoundLink{stored.Tenant, stored.Owner, stored.PlanSize, s, stored}, nil
-}
-
-// Load returns the link with its plan. Its errors are those of [Service.FindLink].
-func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
-	p := f.service.plans.get(f.stored.Digest)
-	if p != nil && p.version == f.stored.Version && f.service.now().Sub(p.read) < time.Minute {
-		return f.service.newLink(f.stored, p), nil
-	}
-	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
-	if err != nil {
-		return nil, storeError("find link", err)
-	}
-	return f.service.decodeLink(stored)
-}
-
-func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
-	p, err := decodePlan(stored.Plan)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	found, err := s.FindLink(ctx, known.token)
 	if err != nil {
 		return nil, err
 	}
-	return s.newLink(stored, p), nil
-}
-
-// newLink returns a link with a plan. If the plan is stored with it, it is cached.
-func (s *Service) newLink(stored StoredLink, p *plan) *Link {
-	if stored.Plan != nil {
-		p.version, p.read = stored.Version, s.now()
-		if p.Resumable {
-			h := sha256.New() // with the version: a plan that replaces an equal one has another tag
-			h.Write(binary.BigEndian.AppendUint64(nil, uint64(stored.Version)))
-			h.Write(stored.Plan)
-			p.etag = `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
-		}
-		s.plans.put(stored.Digest, p, stored.PlanSize)
-		stored.Plan = nil
+	if found.Tenant != s.tenant || found.stored.Served >= s.usages.served*usageUnit {
+		return nil, ErrLinkNotFound
 	}
-	link := &Link{
-		Tenant:    stored.Tenant,
-		Owner:     stored.Owner,
-		ExpiresAt: stored.ExpiresAt,
-		FileName:  p.FileName,
-		Type:      p.Type,
-		Size:      p.Size,
-		ETag:      p.etag,
-		Zip:       p.Zip,
-		Sources:   p.Sources,
-		Skipped:   p.skipped(),
-		service:   s,
-		stored:    stored,
-		plan:      p,
+	link, err := found.Load(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && p.Resumable && modified.Year() > 1 {
-		link.Modified = modified
-		link.ModifiedStrong = stored.Version == 1 && s.now().Sub(modified) >= time.Second
+	if link.plan.Entries[0].URL != exportedURL {
+		return nil, ErrLinkNotFound
 	}
-	return link
+	link.Token = known.token
+	return link, nil
 }
 
 // cache remembers values by digest. It is safe for concurrent use.

@@ -2,9 +2,10 @@ package exports
 
 import (
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -28,6 +29,88 @@ type LinkWriter interface {
 
 	// Flush is called before a wait for a slow file, but not before Begin.
 	Flush() error
+}
+
+// FoundLink is a link whose plan is not read yet.
+type FoundLink struct {
+	Tenant   string // that has made the link
+	Owner    Digest // as given to CreateLink
+	PlanSize int    // in bytes; Load takes a few times as much memory
+
+	service *Service
+	stored  StoredLink
+}
+
+// FindLink returns the link with a token. The error is [ErrLinkNotFound], or
+// matches [ErrUnavailable].
+func (s *Service) FindLink(ctx context.Context, token string) (*FoundLink, error) {
+	if random, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(random) != tokenBytes || !s.HasLinks() {
+		return nil, ErrLinkNotFound
+	}
+	stored, err := s.links.FindLink(ctx, sha256.Sum256([]byte(token)), false)
+	if err != nil {
+		return nil, storeError("find link", err)
+	}
+	if !s.now().Before(stored.ExpiresAt) {
+		return nil, ErrLinkNotFound
+	}
+	return &FoundLink{stored.Tenant, stored.Owner, stored.PlanSize, s, stored}, nil
+}
+
+// Load returns the link with its plan. Its errors are those of [Service.FindLink].
+func (f *FoundLink) Load(ctx context.Context) (*Link, error) {
+	p := f.service.plans.get(f.stored.Digest)
+	if p != nil && p.version == f.stored.Version && f.service.now().Sub(p.read) < time.Minute {
+		return f.service.newLink(f.stored, p), nil
+	}
+	stored, err := f.service.links.FindLink(ctx, f.stored.Digest, true)
+	if err != nil {
+		return nil, storeError("find link", err)
+	}
+	return f.service.decodeLink(stored)
+}
+
+func (s *Service) decodeLink(stored StoredLink) (*Link, error) {
+	p, err := decodePlan(stored.Plan)
+	if err != nil {
+		return nil, err
+	}
+	return s.newLink(stored, p), nil
+}
+
+// newLink returns a link with a plan. If the plan is stored with it, it is cached.
+func (s *Service) newLink(stored StoredLink, p *plan) *Link {
+	if stored.Plan != nil {
+		p.version, p.read = stored.Version, s.now()
+		if p.Resumable {
+			h := sha256.New() // with the version: a plan that replaces an equal one has another tag
+			h.Write(binary.BigEndian.AppendUint64(nil, uint64(stored.Version)))
+			h.Write(stored.Plan)
+			p.etag = `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]) + `"`
+		}
+		s.plans.put(stored.Digest, p, stored.PlanSize)
+		stored.Plan = nil
+	}
+	link := &Link{
+		Tenant:    stored.Tenant,
+		Owner:     stored.Owner,
+		ExpiresAt: stored.ExpiresAt,
+		FileName:  p.FileName,
+		Type:      p.Type,
+		Size:      p.Size,
+		ETag:      p.etag,
+		Zip:       p.Zip,
+		Sources:   p.Sources,
+		Skipped:   p.skipped(),
+		service:   s,
+		stored:    stored,
+		plan:      p,
+	}
+	if modified := time.Unix(p.Entries[0].Modified, 0).UTC(); !p.Zip && p.Resumable && modified.Year() > 1 {
+		link.Modified = modified
+		link.ModifiedStrong = stored.Version == 1 && s.now().Sub(modified) >= time.Second
+	}
+	return link
 }
 
 // maxDeliveries is how often one response may find that a file has changed.
@@ -205,79 +288,4 @@ func (d *delivery) Write(p []byte) (int, error) {
 	n, err := d.w.Write(p)
 	d.sent += int64(n)
 	return n, err
-}
-
-// outdated reports whether the link must be renewed before it is delivered: a previous
-// response found that a file has changed, or the link is not resumable and may have
-// become so, or it has a header whose CRC would have to be read first, as the version
-// before planned it for small files.
-func (l *Link) outdated() bool {
-	age := l.service.now().Sub(time.UnixMilli(l.plan.MadeAt))
-	return l.plan.Outdated || !l.plan.Resumable && age > notResumableAge ||
-		slices.ContainsFunc(l.plan.Entries, func(e planEntry) bool { return l.Zip && !e.Streamed && e.CRC32 == nil })
-}
-
-// renew returns the link with a new plan of what is registered and available now. If another
-// call or process has replaced the plan of l before, renew returns the link with that plan.
-//
-// If a file that was available cannot be reached for the moment, renew returns the
-// error and the link keeps its plan. A request lasts until its plan is made, even if ctx ends.
-func (l *Link) renew(ctx context.Context) (*Link, error) {
-	return share(context.WithoutCancel(ctx), l.service, fmt.Sprintf("renew %x %d", l.stored.Digest[:], l.stored.Version), l.replan)
-}
-
-func (l *Link) replan(ctx context.Context) (*Link, error) {
-	items, err := l.items(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, files, err := l.service.newPlan(ctx, items, l.plan.Zip, l.plan)
-	skipped := make(map[int]bool)
-	for _, s := range l.plan.Skipped {
-		skipped[s.Source] = true
-	}
-	for i, f := range files {
-		if f.err != nil && !isLost(f.err) && !skipped[i] {
-			return nil, f.err
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if size := len(p.encode()); size > maxPlanSize {
-		return nil, fmt.Errorf("%w: the new plan of its link has %d bytes", ErrFailed, size)
-	}
-	return l.replace(ctx, p)
-}
-
-func (l *Link) replace(ctx context.Context, p *plan) (*Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	stored, err := l.service.links.ReplacePlan(ctx, l.stored.Digest, l.stored.Version, p.encode())
-	if err != nil {
-		return nil, storeError("replace plan", err)
-	}
-	return l.service.decodeLink(stored)
-}
-
-// items returns the sources of the link with their exports, but for those that had none
-// when it was made. The error matches [ErrUnavailable].
-func (l *Link) items(ctx context.Context) ([]BatchItem, error) {
-	items := BatchOf(l.plan.Sources...)
-	for _, name := range l.plan.Names {
-		items[name.Source].Path, items[name.Source].FileName = name.Path, name.FileName
-	}
-	for _, s := range l.plan.Skipped {
-		if s.Absent {
-			items[s.Source].absent, items[s.Source].Err = true, invalid(s.Reason)
-		}
-	}
-	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	service := l.service.Tenant(l.Tenant)
-	err := service.lookUp(storeCtx, items)
-	if err == nil {
-		service.Resolve(ctx, items)
-	}
-	return items, err
 }
