@@ -71,7 +71,6 @@ func (u *usages) write(link Digest, usage *linkUsage) {
 	u.writers.Add(-1)
 }
 
-// add adds to the stored usage.
 func (u *usages) add(link Digest, amount int64) (err error) {
 	err = ErrUnavailable // if the store panics
 	defer func() { recover() }()

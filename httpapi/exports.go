@@ -170,7 +170,6 @@ type exportItems struct {
 	max  int
 }
 
-// items returns exportItems to decode.
 func (e exportEndpoints) items() exportItems { return exportItems{max: e.all.MaxItems()} }
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].

@@ -112,7 +112,6 @@ func (c *call) unchanged() func(*keys.Key) error {
 	}
 }
 
-// issuedReply returns a reply with a new raw key.
 func issuedReply(message string, issued keys.Issued, err error) (reply, error) {
 	body := marshal(issuedKeyResponse{
 		Message: message,
@@ -122,7 +121,6 @@ func issuedReply(message string, issued keys.Issued, err error) (reply, error) {
 	return reply{body: body, created: Resource{Kind: "key", ID: issued.Key.ID}}, err
 }
 
-// listKeys responds with a page of keys, or with all.
 func (e keyEndpoints) listKeys(c *call) error {
 	owner, err := c.query().pointer("owner")
 	if err != nil {

@@ -107,7 +107,6 @@ type page struct {
 	Limit int
 }
 
-// page returns the parameters limit and after.
 func (c *call) page() (page, error) {
 	q := c.query()
 	limit, err := q.number("limit", 1, maxPageSize)

@@ -73,7 +73,6 @@ func (e symbolEndpoints) symbolPage(c *call, after, held int64) (page symbols.Pa
 	return page, err
 }
 
-// manifestSize returns the memory of a page in a manifest.
 func manifestSize(page symbols.Page) (size int64) {
 	const perSymbol = 512 // without meta and tags
 	for _, symbol := range page.Symbols {

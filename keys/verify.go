@@ -172,7 +172,6 @@ func (s *Service) loadOnce(ctx context.Context, digest Digest) (*entry, error) {
 	}
 }
 
-// load reads the store.
 func (s *Service) load(ctx context.Context, digest Digest) (_ *entry, err error) {
 	defer recoverToError(&err) // responses are watched in goroutines
 	ctx, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)

@@ -49,7 +49,6 @@ func (s keyStore) Import(ctx context.Context, list []keys.Key) ([]int64, error) 
 	})
 }
 
-// insert adds a key under a new id.
 func (s keyStore) insert(key keys.Key) keys.Key {
 	s.db.lastKeyID++
 	key.ID, key.UseCount = s.db.lastKeyID, 0

@@ -74,7 +74,6 @@ func (s symbolStore) symbol(id int64) (symbols.Symbol, error) {
 	return symbol, nil
 }
 
-// changeList changes the version of the folder list.
 func (s symbolStore) changeList() {
 	s.db.position.Number++
 	s.db.listVersions[s.tenant], s.db.listChanges[s.tenant] = newVersion(), s.db.position.Number

@@ -58,7 +58,6 @@ func Write(w io.Writer, folder string, pages func(after int64) (symbols.Page, er
 	return b.zip.Close()
 }
 
-// each calls write with each symbol of the pages.
 func each(pages func(after int64) (symbols.Page, error), write func(symbols.Symbol) error) error {
 	for after, more := int64(0), true; more; {
 		page, err := pages(after)

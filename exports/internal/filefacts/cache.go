@@ -298,7 +298,6 @@ func (f *Fact) CRC() (crc uint32, ok bool) {
 	return *f.known.CRC32, true
 }
 
-// isKnown reports whether the block at an offset is known.
 func (f *Fact) isKnown(offset int64) bool {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()

@@ -168,7 +168,6 @@ func (b *Budget[Client]) extend(r *Reservation[Client], size int64) {
 	r.size += n
 }
 
-// add adds n bytes to what a client uses.
 func (b *Budget[Client]) add(client Client, n int64) {
 	b.used += n
 	if b.clients[client] += n; b.clients[client] == 0 {

@@ -198,7 +198,6 @@ func (w *Writer) Finish() {
 	w.extendDeadline()
 }
 
-// extendDeadline sets the deadline of a chunk.
 func (w *Writer) extendDeadline() {
 	set := w.control.SetWriteDeadline
 	if w.conn != nil {

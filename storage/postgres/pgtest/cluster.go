@@ -156,7 +156,6 @@ func findAccount() ([]string, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
 
-// close stops the server and removes its files.
 func (c *cluster) close() {
 	c.watchdogInput.Close()
 	c.watchdog.Wait()
@@ -202,7 +201,6 @@ func (c *cluster) initdb() error {
 
 func (c *cluster) configure(settings string) error { return c.write("data/postgresql.conf", settings) }
 
-// write appends text to a file of the server.
 func (c *cluster) write(file, text string) error {
 	tee := c.command("tee", "-a", file)
 	tee.Stdin = strings.NewReader(text)
