@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -82,70 +81,4 @@ func (k *ImportedKey) check() error {
 		return invalid("keyPrefix must have at most %d characters", maxForeignPrefix)
 	}
 	return k.Fields.check()
-}
-
-// RevokeRaw revokes up to 1000 raw keys, such as leaked ones: it deactivates the key of a
-// current one, and ends the overlap of a previous one. Others, page tokens included, are
-// ignored. It is a revoking call, and returns how many raw keys were accepted until then.
-//
-// Before it changes anything, it calls wrong for each well-formed raw key of no record,
-// unless wrong is nil, and returns its error. Otherwise the error matches [ErrInvalid] or
-// [ErrUnavailable].
-func (s *Service) RevokeRaw(ctx context.Context, raws []string, wrong func() error) (revoked int, err error) {
-	if len(raws) == 0 || len(raws) > maxIDs {
-		return 0, invalid("apiKeys must be 1 to %d", maxIDs)
-	}
-	var ids []int64
-	given := make(map[Digest]bool)
-	revoking := false
-	for _, raw := range raws {
-		e, err := s.findRaw(ctx, raw, false, time.Now()) // the cache may have another key, which had the raw key before
-		switch {
-		case err == ErrMalformed:
-		case err == nil:
-			ids, given[e.digest], revoking = append(ids, e.key.ID), true, true
-		case err != ErrUnknown:
-			return 0, err
-		default: // another call may have just deleted it, and still wait
-			revoking = true
-			for _, d := range s.digesters {
-				s.cache.evict(d.digest(raw))
-			}
-			if wrong != nil {
-				if err := wrong(); err != nil {
-					return 0, err
-				}
-			}
-		}
-	}
-	defer func() {
-		if revoking && err == nil {
-			s.waitLeaseExpiry()
-		}
-	}()
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	s.options.Logger.InfoContext(ctx, "revoke raw keys", "keys", ids)
-	now := s.Now()
-	restart := func([]Key) error { revoked = 0; return nil } // some may have been deleted meanwhile
-	_, _, err = s.change(ctx, "revoke keys", ids, restart, func(key *Key) bool {
-		accepted := key.usable(now) == nil
-		if given[key.PreviousDigest] {
-			if accepted && now.Before(key.PreviousExpiresAt) {
-				revoked++
-			}
-			key.endPrevious()
-		}
-		if given[key.Digest] {
-			if accepted {
-				revoked++
-			}
-			key.Active = false
-		}
-		return false
-	})
-	return revoked, err
 }
