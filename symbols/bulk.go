@@ -57,25 +57,6 @@ func (f BulkFields) apply(info *SymbolInfo) (err error) {
 	return nil
 }
 
-// checkIDs returns an error unless there are 1 to 1,000 different ids.
-func checkIDs(ids []int64) error {
-	const most = 1000
-	if len(ids) < 1 || len(ids) > most {
-		return invalid(fmt.Sprintf("ids must be 1 to %d", most))
-	}
-	seen := make(map[int64]bool, len(ids))
-	for i, id := range ids {
-		if id < 1 {
-			return invalid(fmt.Sprintf("ids[%d] must be a positive number", i))
-		}
-		if seen[id] {
-			return invalid(fmt.Sprintf("ids[%d] must not be repeated", i))
-		}
-		seen[id] = true
-	}
-	return nil
-}
-
 // UpdateSymbols changes 1 to 1,000 symbols, all or none, and returns how many have changed.
 // The error is a [MissingError] for a symbol, or for the folder.
 func (s *Service) UpdateSymbols(ctx context.Context, ids []int64, fields BulkFields) (int, error) {

@@ -48,3 +48,16 @@ type invalid string
 
 func (e invalid) Error() string        { return string(e) }
 func (e invalid) Is(target error) bool { return target == ErrInvalid }
+
+// storeError returns the errors that [Store] documents and wraps all others in
+// ErrUnavailable.
+func storeError(operation string, err error) error {
+	for _, documented := range []error{
+		nil, ErrFolderNotFound, ErrSymbolNotFound, ErrTrashNotFound, ErrFolderGone, ErrInvalid, ErrFolderNameTaken, ErrChanged,
+	} {
+		if errors.Is(err, documented) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}

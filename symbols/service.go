@@ -330,16 +330,3 @@ func (s *Service) GetSymbolInfo(ctx context.Context, id int64) (SymbolInfo, erro
 	})
 	return info, storeError("get symbol info", err)
 }
-
-// storeError returns the errors that [Store] documents and wraps all others in
-// ErrUnavailable.
-func storeError(operation string, err error) error {
-	for _, documented := range []error{
-		nil, ErrFolderNotFound, ErrSymbolNotFound, ErrTrashNotFound, ErrFolderGone, ErrInvalid, ErrFolderNameTaken, ErrChanged,
-	} {
-		if errors.Is(err, documented) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
-}

@@ -74,6 +74,25 @@ func checkFolderID(id int64) error {
 	return nil
 }
 
+// checkIDs returns an error unless there are 1 to 1,000 different ids.
+func checkIDs(ids []int64) error {
+	const most = 1000
+	if len(ids) < 1 || len(ids) > most {
+		return invalid(fmt.Sprintf("ids must be 1 to %d", most))
+	}
+	seen := make(map[int64]bool, len(ids))
+	for i, id := range ids {
+		if id < 1 {
+			return invalid(fmt.Sprintf("ids[%d] must be a positive number", i))
+		}
+		if seen[id] {
+			return invalid(fmt.Sprintf("ids[%d] must not be repeated", i))
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
 // checkGiven checks a field unless value is nil.
 func checkGiven[T any](value *T, check func(T) error) error {
 	if value == nil {
