@@ -29,7 +29,7 @@ type importRule struct {
 var importRules = []importRule{
 	{
 		pkg:    "keys",
-		may:    []string{module + "/keys/internal/pagetoken", module + "/symbols/fresh", "golang.org/x/sync/singleflight"},
+		may:    []string{module + "/keys/internal/pagetoken", module + "/internal/fresh", "golang.org/x/sync/singleflight"},
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
@@ -44,13 +44,13 @@ var importRules = []importRule{
 		reason: "a token is JSON with a signature; it knows no keys and no store",
 	},
 	{
-		pkg:    "symbols/fresh",
+		pkg:    "internal/fresh",
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "it shares reads of any store, for packages keys and symbols",
 	},
 	{
 		pkg:    "symbols",
-		may:    []string{module + "/symbols/fresh", "github.com/go-json-experiment/json/jsontext"},
+		may:    []string{module + "/internal/fresh", "github.com/go-json-experiment/json/jsontext"},
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "a domain depends on neither HTTP nor a database; of JSON it checks only the syntax of meta",
 	},

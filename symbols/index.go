@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"example.com/canvasback/symbols/fresh"
+	"example.com/canvasback/internal/fresh"
 )
 
 // searchIndex keeps packed segments in memory, those with the lowest ids: every search
