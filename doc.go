@@ -40,9 +40,9 @@
 // # Life of a request
 //
 // The handler assigns a request id, responds to CORS preflights, and looks the
-// route up in one table (httpapi/routes.go). The route's key check authenticates
-// the request. A generic helper decodes the id and the JSON body, calls
-// the endpoint with a timeout for the store, and encodes the response; downloads
+// route up in one table (httpapi/routes.go). It decodes the id in the path, and the
+// route's key check authenticates the request. A generic helper decodes the JSON body,
+// calls the endpoint with a timeout for the store, and encodes the response; downloads
 // write their own. The endpoint calls a Service, which validates the fields and
 // calls its Store. Errors wrap sentinels of the domains, and one table
 // (httpapi/errors.go) maps each sentinel to a status and a code. The cause of an

@@ -34,8 +34,7 @@ func (c ChangeSet) reaches(since Position) bool {
 	return since.History == c.History && since.Number <= c.Number
 }
 
-// Change is what may have changed in the library of a tenant: nothing if it has none of
-// both.
+// Change is what may have changed in the library of a tenant. It may be nothing.
 type Change struct {
 	ID        string  // from which [Service.Follow] continues
 	All       bool    // everything; the other fields are empty

@@ -72,8 +72,8 @@ func (s Symbol) Info() SymbolInfo {
 	return SymbolInfo{s.ID, s.Name, s.Type, s.FolderID, s.Version, int64(len(s.Data)), s.Tags}
 }
 
-// Version identifies a state of a folder list, folder, folder contents or
-// symbol. It is positive. Versions can be compared for equality only: they have
+// Version identifies a state of a folder list, folder, folder contents, symbol or
+// [Segment]. It is positive. Versions can be compared for equality only: they have
 // no order.
 type Version int64
 
