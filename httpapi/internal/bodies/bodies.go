@@ -218,7 +218,7 @@ func (l *Library) tryFill(ctx context.Context, key Key, size int64, memory Memor
 	for {
 		held, first := c.cost(), len(c.parts) == 0
 		grow := func(size int64) error { return growUncounted(memory, held+size) }
-		p, err := l.page(ctx, key, next, first, size, grow)
+		p, err := l.page(ctx, key, next, size, grow)
 		if err == nil {
 			err = grow(int64(cap(p.data)))
 		}

@@ -82,7 +82,7 @@ func (b *Body) writeRest(ctx context.Context, w io.Writer, c *content, rest symb
 			needed = size
 			return growUncounted(memory, c.size+size)
 		}
-		p, err := b.library.page(ctx, b.key, rest, false, symbols.LargeSize, grow)
+		p, err := b.library.page(ctx, b.key, rest, symbols.LargeSize, grow)
 		if errors.As(err, new(*memoryError)) {
 			c.drop()
 			keep = false

@@ -29,7 +29,7 @@ const listEnd = "]"
 
 // page reads and encodes the start of a range of a list, or another body. Before it reads
 // much data, which has the given size if it is that of a single symbol, it calls grow.
-func (l *Library) page(ctx context.Context, key Key, r symbols.Range, first bool, size int64, grow func(size int64) error) (*page, error) {
+func (l *Library) page(ctx context.Context, key Key, r symbols.Range, size int64, grow func(size int64) error) (*page, error) {
 	const factor = 2 // the data, and the JSON
 	reserve := func(size int64) error { return grow(factor * size) }
 	if err := reserve(size); err != nil {
@@ -44,7 +44,7 @@ func (l *Library) page(ctx context.Context, key Key, r symbols.Range, first bool
 		return nil, fmt.Errorf("%w: %w", symbols.ErrUnavailable, ctx.Err())
 	}
 	p := &page{last: r.After}
-	if key.isList() && first {
+	if key.isList() && r == key.Range {
 		p.data = []byte{'['}
 	}
 	err := l.read(ctx, key, r, p, reserve)
