@@ -121,14 +121,16 @@ func (c *call) readBody(accepted func(mediaType string) bool, errType error, fac
 		return nil, err
 	}
 	body, err := c.body.readAll(factor)
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
 		return nil, errTooLarge
-	}
-	if errors.Is(err, budget.ErrExhausted) {
+	case errors.Is(err, budget.ErrExhausted):
 		return nil, err
-	}
-	if err != nil {
+	case err != nil:
 		return nil, invalidRequest("body could not be read")
+	case len(body) == 0 && c.r.ContentLength > 0: // no body would mean defaults
+		return nil, errors.New("httpapi: middleware has read the body of the request")
 	}
 	return body, c.checkAfterWait()
 }

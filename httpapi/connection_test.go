@@ -476,3 +476,18 @@ func TestList_EndsAfterRevocation(t *testing.T) {
 		})
 	}
 }
+
+// A body that middleware has read must not count as none, which leaves out restrictions.
+func TestBody_ReadByMiddleware(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	api := httpapi.Handler(&h.options)
+	h.listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		api.ServeHTTP(w, r)
+	}))
+	h.client("POST", "/viewer/tokens", `{"scopes":["exports:read"]}`).wantError(500, "internal")
+	h.admin("PATCH", "/admin/api-keys/1", `{"isActive":false}`).wantError(500, "internal")
+	h.wantLog("middleware has read the body")
+	h.client("POST", "/viewer/tokens", "").want(201)
+}
