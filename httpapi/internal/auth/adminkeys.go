@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/crypto/bcrypt"
@@ -40,7 +41,7 @@ var (
 func newAdminKeys(list []string) (*adminKeys, error) {
 	k := &adminKeys{comparing: make(chan struct{}, 1)}
 	for i, key := range list {
-		if key == "" {
+		if key = strings.TrimSpace(key); key == "" { // as of a file that ends with a newline
 			continue
 		}
 		added := &adminKey{number: i + 1}

@@ -46,7 +46,7 @@ func TestAdminKeys_AcceptsHashes(t *testing.T) {
 	is := is.New(t)
 	hash := hashKey(t, "hashed")
 	long := strings.Repeat("x", maxBcryptKey)
-	k := newHashedAdminKeys(t, "clear", "", hash, "$2y$"+hash[4:], hashKey(t, "other"), hashKey(t, long), "clear", "$2x$ is clear")
+	k := newHashedAdminKeys(t, "clear", " \n", hash+"\n", "$2y$"+hash[4:], hashKey(t, "other"), hashKey(t, long), " clear\r\n", "$2x$ is clear")
 	for range 3 {
 		is.Equal(k.lookup(t, "clear"), 7)
 		if n := k.lookup(t, "hashed"); n != 3 && n != 4 {
