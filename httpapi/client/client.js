@@ -95,6 +95,7 @@ export function createClient({
 				init.body = JSON.stringify(json);
 			}
 			const value = await orAborted(credential.get(rejected), signal);
+			if (value && typeof value !== "string") throw new TypeError("key and token must be strings");
 			if (value) credential.put(value, url, init.headers);
 			const response = await exchange(url, init);
 			if (response.ok) return response;
@@ -216,16 +217,17 @@ class ResponseCache {
 	}
 }
 
-// kept returns a function for the token that ask returns. It asks again if the token
+// kept returns a function for the token that getToken returns. It asks again if the token
 // expires soon or was rejected; concurrent calls share the token.
-function kept(ask) {
+function kept(getToken) {
 	let token;
 	let expiry; // milliseconds
 	let asking;
 
 	async function renew() {
-		let given = await ask();
+		let given = await getToken();
 		if (given?.json) { // a response
+			if (given.bodyUsed) throw new TypeError("getToken returned a response that has been read");
 			if (!given.ok) throw await errorOf(given);
 			given = await readJSON(given);
 		}

@@ -116,6 +116,19 @@ test("an imported file has its name", async (t) => {
 	assert.deepEqual(requests.map(({ query }) => query.name), ["Pump", "Valve", undefined]);
 });
 
+test("a credential of another type is an error that names it", async (t) => {
+	const { baseUrl, requests } = await serve(t, () => ({}));
+	const once = new Response('{"token":"t","expiresAt":0}');
+	await once.text();
+	for (const [options, message] of [
+		[{ token: { token: "t" } }, "key and token must be strings"],
+		[{ key: () => "k" }, "key and token must be strings"],
+		[{ getToken: "t" }, "getToken is not a function"],
+		[{ getToken: () => once }, "getToken returned a response that has been read"],
+	]) await assert.rejects(createClient({ baseUrl, ...options }).listFolders(), { name: "TypeError", message });
+	assert.equal(requests.length, 0);
+});
+
 test("the error of getToken is thrown, and it is called again", async (t) => {
 	const { baseUrl, requests } = await serve(t, () => {});
 	let fails = true;
