@@ -65,6 +65,9 @@ func each(pages func(after int64) (symbols.Page, error), write func(symbols.Symb
 			return err
 		}
 		for _, symbol := range page.Symbols {
+			if symbol.ID <= after {
+				return fmt.Errorf("bundle: the page after symbol %d has symbol %d", after, symbol.ID)
+			}
 			if err := write(symbol); err != nil {
 				return err
 			}

@@ -218,3 +218,17 @@ func TestWrite_MemoryDoesNotGrow(t *testing.T) {
 		t.Errorf("4500 more symbols used %d KiB more", more>>10)
 	}
 }
+
+// Pages that ignore their argument never end.
+func TestWrite_RejectsRepeatedPages(t *testing.T) {
+	is := is.New(t)
+	first := pagesOf([]symbols.NewSymbol{{Name: "a", Type: "image/png", Data: "a"}, {Name: "b", Type: "image/png", Data: "b"}}, 1)
+	var archive bytes.Buffer
+	err := bundle.Write(&archive, "F", func(int64) (symbols.Page, error) {
+		if archive.Len() > 10_000 {
+			return symbols.Page{}, io.ErrShortWrite
+		}
+		return first(0)
+	})
+	is.True(err != nil && err != io.ErrShortWrite)
+}
