@@ -81,10 +81,7 @@ func (d *Download) Prefetch(n int) error {
 		return nil
 	}
 	prefix := make([]byte, min(max(n, 0), 1<<20))
-	n, err := prefetch.ReadUntil(d.Body, prefix, time.Now().Add(2*time.Second))
-	if d.Size >= 0 && (int64(n) > d.Size || err == io.EOF && int64(n) < d.Size) {
-		err = fmt.Errorf("the content does not have the Size of %d bytes: %w", d.Size, io.ErrUnexpectedEOF)
-	}
+	n, err := prefetch.ReadUntil(d.Body, prefix, d.Size, time.Now().Add(2*time.Second))
 	if err != nil && err != io.EOF {
 		return openError(err, nil)
 	}
@@ -196,13 +193,10 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 	}
 	export := item.Export
 	u, opener, err := s.locate(export.ExportedURL)
-	if err != nil {
-		if u != nil && isWeb(u) {
-			return export.ExportedURL, nil
-		}
+	if err != nil && (u == nil || !isWeb(u)) {
 		return "", err
 	}
-	if !isPrivate(opener, u) {
+	if err != nil || !isPrivate(opener, u) {
 		return export.ExportedURL, nil
 	}
 	presigner, ok := opener.(Presigner)
@@ -212,6 +206,9 @@ func (s *Service) PublicURL(ctx context.Context, item BatchItem, private Private
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.OpenTimeout, ErrTimeout)
 	defer cancel()
 	public, err := presigner.PublicURL(ctx, u, filename.Clean(item.Named().FileName))
+	if public == "" && err == nil {
+		err = errors.New("the Presigner has returned no URL")
+	}
 	return public, openError(err, context.Cause(ctx))
 }
 
@@ -278,7 +275,12 @@ func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
 	}
 	file, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (*File, error) {
 		if ranger, ok := opener.(RangeOpener); ok {
-			return ranger.Stat(ctx, u)
+			file, err := ranger.Stat(ctx, u)
+			if err == nil && file.Size == 0 { // Stat may have forgotten it
+				check, err := s.Check(ctx, Export{ExportedURL: export.ExportedURL}, 1)
+				return &check.File, err
+			}
+			return file, err
 		}
 		file, err := opener.Open(ctx, u)
 		if err == nil {

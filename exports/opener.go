@@ -12,7 +12,8 @@ import (
 //
 // A type that embeds an Opener as an interface does not have the methods of the optional
 // interfaces: without those of [PrivateOpener] and [Presigner], clients get the URLs of
-// private files. Embed the Opener as the type that it has.
+// private files. Embed the Opener as the type that it has, and with Open, if that returns
+// other content, replace Stat and OpenRange, which links use.
 type Opener interface {
 	// Serves reports whether u belongs to this Opener. The first one in
 	// [Options.Openers] that serves a URL checks and opens it.

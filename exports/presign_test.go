@@ -31,6 +31,9 @@ func (f *fakeObjectStore) PublicURL(ctx context.Context, u *url.URL, fileName st
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
+	if u.Path == "/none" {
+		return "", nil
+	}
 	return "https://" + u.Host + u.Path + "?signed" + fileName, f.err
 }
 
@@ -47,6 +50,9 @@ func TestService_PublicURL(t *testing.T) {
 		is.Equal(public, "https://files.example/a?signed")
 		put(t, s, "web", "https://signed.example/a")
 		is.Equal(must(s.PublicURL(t.Context(), resolve(t.Context(), s, "web"), nil))(t), "https://signed.example/a?signed")
+		put(t, s, "none", "store://files.example/none")
+		_, err := s.PublicURL(t.Context(), resolve(t.Context(), s, "none"), nil)
+		is.True(errors.Is(err, exports.ErrFailed))
 		named := items[0]
 		named.FileName = "b:c"
 		is.Equal(must(s.PublicURL(t.Context(), named, nil))(t), "https://files.example/a?signedb_c")

@@ -37,7 +37,7 @@ type Options struct {
 
 	// SourceKey, if set, maps a source URL to what is looked up and registered, such
 	// as the part before the query of a presigned URL. A source is not usable if the
-	// result is empty.
+	// result is empty. It must map its results to themselves: [Export] has them as SourceURL.
 	SourceKey func(source string) string
 
 	// MaxItems is the largest number of items in a batch; 1,000 if zero.

@@ -2,6 +2,7 @@ package filefacts
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"io"
 	"slices"
@@ -138,6 +139,11 @@ func (r *Reader) readBlocks(buffer []byte) (verified []byte, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.offset+int64(n) == r.end { // a source that ignores the part has other bytes, and more
+		if more, _ := r.body.Read(make([]byte, 1)); more > 0 {
+			return nil, errors.New("filefacts: the source has more than the part")
+		}
 	}
 	within := func(offset int64) int64 { return min(max(0, offset-r.offset), int64(n)) }
 	first, last := within(r.first), within(r.last)

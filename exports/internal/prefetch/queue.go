@@ -272,10 +272,8 @@ func (q *Queue[F]) read(t *task[F], memory *allocation) (result Result[F], err e
 	}
 	buffer, free := prefixBuffer(min(size, max(memory.bytes, smallPrefix)))
 	result.release = func() { free(); memory.release() }
-	n, err := ReadUntil(file, buffer, start.Add(q.config.Timeout))
+	n, err := ReadUntil(file, buffer, file.Length(), start.Add(q.config.Timeout))
 	switch {
-	case file.Length() >= 0 && (int64(n) > file.Length() || err == io.EOF && int64(n) < file.Length()):
-		return result, io.ErrUnexpectedEOF
 	case err == io.EOF:
 		result.Complete = true
 		result.CRC = crc32.ChecksumIEEE(buffer[:n]) // here workers compute it in parallel

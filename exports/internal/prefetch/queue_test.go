@@ -489,7 +489,7 @@ func TestQueue_TruncatedFileFails(t *testing.T) {
 		return &fakeFile{Reader: strings.NewReader("half"), length: 8}, nil
 	})})
 	_, err := q.Next(nil)
-	is.Equal(err, io.ErrUnexpectedEOF)
+	is.True(errors.Is(err, io.ErrUnexpectedEOF))
 	q.Close()
 	is.Equal(u.closed.Load(), int64(1))
 }

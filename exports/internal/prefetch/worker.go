@@ -3,6 +3,7 @@ package prefetch
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"time"
 )
@@ -85,7 +86,7 @@ func (r *Result[F]) closeFile() {
 
 func (r *Result[F]) readMore() error {
 	more := make([]byte, 64<<10-1) // with the prefix, 64 KiB beyond PrefixSize
-	n, err := ReadUntil(r.File, more, time.Now().Add(time.Second))
+	n, err := ReadUntil(r.File, more, -1, time.Now().Add(time.Second))
 	r.more = more[:n]
 	if err == io.EOF {
 		return nil // reading Content returns it too
@@ -95,12 +96,20 @@ func (r *Result[F]) readMore() error {
 
 // ReadUntil reads until p is full, r fails, or the time until has passed and p
 // has at least one byte. It does not interrupt a Read that blocks. Unlike
-// [io.ReadFull] it returns io.EOF at the end of r.
-func ReadUntil(r io.Reader, p []byte, until time.Time) (n int, err error) {
-	for n < len(p) && err == nil && (n == 0 || time.Now().Before(until)) {
+// [io.ReadFull] it returns io.EOF at the end of r. It fails if r, unless its size is
+// negative, has more bytes than that, or fewer.
+func ReadUntil(r io.Reader, p []byte, size int64, until time.Time) (n int, err error) {
+	for empty := 0; n < len(p) && err == nil && (n == 0 || time.Now().Before(until)); empty++ {
 		var m int
 		m, err = r.Read(p[n:])
-		n += m
+		if n += m; m > 0 {
+			empty = 0
+		} else if err == nil && empty == 100 { // as in package bufio
+			err = io.ErrNoProgress
+		}
+	}
+	if size >= 0 && (int64(n) > size || err == io.EOF && int64(n) < size) {
+		err = fmt.Errorf("the content does not have the Size of %d bytes: %w", size, io.ErrUnexpectedEOF)
 	}
 	return n, err
 }
