@@ -36,7 +36,8 @@ func (c *call) decode(in any) error {
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return invalidRequest("body must be a JSON object")
 	}
-	const maxFields, fieldSize = 1 << 20, 80 // the decoder keeps their names to find repeated ones
+	const fieldSize = 80 // the decoder keeps their names to find repeated ones
+	maxFields := min(1<<20, max(1<<16, c.api.options.Limits.Memory/(2*fieldSize)))
 	fields := countFields(body)
 	if fields > maxFields {
 		return invalidRequest(fmt.Sprintf("body must have at most %d fields", maxFields))
