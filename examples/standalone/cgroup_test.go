@@ -89,8 +89,8 @@ func TestSmallMemory(t *testing.T) {
 				return `{"name":"S","type":"text/plain","data":"` + strings.Repeat(letter, int(bytes)) + `"}`
 			}
 			s.send("too large", "POST", symbols, body(49<<20, "a"), []int{413})
-			s.send("largest", "POST", symbols, body(size<<20/10-1000, "a"), []int{201})
-			s.send("replace", "PATCH", "/symbol/symbols/1", body(size<<20/10-1000, "b"), []int{200})
+			s.send("largest", "POST", symbols, body((size*2/3-16)<<20*3/20-1000, "a"), []int{201})
+			s.send("replace", "PATCH", "/symbol/symbols/1", body((size*2/3-16)<<20*3/20-1000, "b"), []int{200})
 			s.send("rename", "PATCH", "/symbol/symbols/1", `{"name":"T"}`, []int{200})
 			s.send("list", "GET", symbols, "", []int{200})
 			if kills := group.kills(); kills != "0" {

@@ -37,6 +37,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	l := &p.api.Limits // zero without a memory limit
 	l.Memory, l.ListCache = min(limit/4, 256<<20), min(limit/8, 64<<20)
 	l.Symbol, l.Import, l.Batch = min(limit/6, 50<<20), min(limit/4, 64<<20), min(limit/16, 16<<20)
+	p.symbols.SearchIndex, p.exports.PrefetchBytes = min(limit/8, 64<<20), int(min(limit/8, 40<<20))
 
 	if err := p.openDatabase(ctx); err != nil {
 		return err
@@ -69,10 +70,11 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	return p.serve(ctx, handler)
 }
 
-// goMemory returns the memory limit of the cgroup less what SQLite may need outside of Go's.
+// goMemory returns the memory limit of the cgroup less what SQLite may need outside of Go's
+// for symbols, and for its caches and the program itself.
 func goMemory() (uint64, error) {
 	limit, err := memlimit.FromCgroup()
-	return limit - min(limit/3, 200<<20), err
+	return limit - min(limit/3, 200<<20) - min(limit/4, 16<<20), err
 }
 
 func newLogger(c *config, w io.Writer) *slog.Logger {

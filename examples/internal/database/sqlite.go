@@ -37,8 +37,9 @@ func openSQLite(ctx context.Context, path string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool.SetMaxOpenConns(1 + runtime.NumCPU()) // one writer; more readers than cores only delay it
-	pool.SetMaxIdleConns(1 + runtime.NumCPU())
+	conns := 1 + min(runtime.GOMAXPROCS(0), 8) // one writes; each has a cache of 2 MB, outside of the memory limit of Go
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
 	db, err := sqlite.New(pool)
 	if err == nil {
 		err = db.Check(ctx)
