@@ -362,34 +362,35 @@ func TestTurns_KeyIsRevokedDuringWait(t *testing.T) {
 	})
 }
 
+// sendHTTP2 sends the header of a request, with fields given as pairs, and returns what reads the
+// frames of the response.
+func (h *harness) sendHTTP2(settings []http2.Setting, endStream bool, fields ...string) *http2.Framer {
+	conn := servePipe(h.t, httpapi.Handler(&h.options)).dial()
+	h.t.Cleanup(func() { conn.Close() })
+	var header bytes.Buffer
+	encoder := hpack.NewEncoder(&header)
+	for i := 0; i < len(fields); i += 2 {
+		encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	framer := http2.NewFramer(conn, conn)
+	go func() { // a pipe has no buffer
+		io.WriteString(conn, http2.ClientPreface)
+		framer.WriteSettings(settings...)
+		framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true, EndStream: endStream,
+		})
+	}()
+	return framer
+}
+
 func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(*httpapi.Options) {})
-		conn := servePipe(t, httpapi.Handler(&h.options)).dial()
-		defer conn.Close()
-		var header bytes.Buffer
-		encoder := hpack.NewEncoder(&header)
-		for _, field := range []hpack.HeaderField{
-			{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/symbol/folders"},
-			{Name: "x-api-key", Value: h.rawKey}, {Name: "content-length", Value: "0"},
-		} {
-			encoder.WriteField(field)
-		}
-		framer, start := http2.NewFramer(conn, conn), time.Now()
-		go func() { // a pipe has no buffer
-			io.WriteString(conn, http2.ClientPreface)
-			framer.WriteSettings()
-			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true})
-		}()
-		for {
-			frame, err := framer.ReadFrame()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if frame.Header().StreamID == 1 {
-				break
-			}
+		h := newHarness(t)
+		start := time.Now()
+		framer := h.sendHTTP2(nil, false, ":method", "POST", ":scheme", "http", ":path", "/symbol/folders",
+			"x-api-key", h.rawKey, "content-length", "0")
+		for must(framer.ReadFrame())(t).Header().StreamID != 1 {
 		}
 		is.New(t).Equal(time.Since(start), 10*time.Second)
 	})
@@ -398,28 +399,10 @@ func TestBodyRate_EmptyBodyOverHTTP2(t *testing.T) {
 func TestIdleTimeout_ShortResponseOverHTTP2(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t)
-		conn := servePipe(t, httpapi.Handler(&h.options)).dial()
-		defer conn.Close()
-		var header bytes.Buffer
-		encoder := hpack.NewEncoder(&header)
-		for _, field := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/nope"}} {
-			encoder.WriteField(field)
-		}
-		framer, start := http2.NewFramer(conn, conn), time.Now()
-		go func() { // a pipe has no buffer
-			io.WriteString(conn, http2.ClientPreface)
-			framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true, EndStream: true})
-		}()
-		for {
-			frame, err := framer.ReadFrame()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, ok := frame.(*http2.RSTStreamFrame); ok {
-				break
-			}
+		start := time.Now()
+		noWindow := []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}
+		framer := newHarness(t).sendHTTP2(noWindow, true, ":method", "GET", ":scheme", "http", ":path", "/nope")
+		for must(framer.ReadFrame())(t).Header().Type != http2.FrameRSTStream {
 		}
 		is.New(t).Equal(time.Since(start), time.Minute)
 	})
