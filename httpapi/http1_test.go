@@ -94,35 +94,6 @@ func TestHTTP1_RequestLinesAndHeaders(t *testing.T) {
 	})
 }
 
-func TestHTTP1_Paths(t *testing.T) {
-	t.Parallel()
-	h := serveFolder(t)
-	const after = " HTTP/1.1\r\nHost: x\r\nX-Api-Key: KEY\r\n"
-	h.wantStatuses("GET /symbol/folders/", after, map[int][]string{
-		200: {"1", "1?", "1?x=/../2;y"},
-		400: {
-			"%31", "+1", "%2b1", "-1", "01", "1%20", "%201", "1%09", "1%0a", "1%0d%0aX-Y:%20z", "1%00", "1;x", "1;",
-			"1,1", "1#x", "1%23x", "1%3fx", "1%2f", "1%2fsymbols", "%2e", "%2e%2e", "%2e%2e%2f1", "1%5c", "1\\",
-			"\u0661", "%D9%A1", // Arabic digits
-			"\uff11", "%EF%BC%91", // full-width digits
-			"1\u200b", "%ff1", "1e0", "0x1", "0", "1.0", "null", "1_0", "%zz", "%", "1\x00", "1\x7f",
-			"%2531",    // escaped twice
-			"1 ", " 1", // two spaces in the request line
-			"9223372036854775808", "18446744073709551617", // 1 modulo 2^64
-			strings.Repeat("1", 3000), strings.Repeat("0", 3000) + "1",
-		},
-		404: {"9223372036854775807", "1/", "/1", "./1", "2/../1"},
-	})
-	h.wantStatuses("GET ", after, map[int][]string{
-		200: {"/%73ymbol/%66olders/1"}, // equivalent by RFC 3986
-		404: {
-			"//symbol/folders/1", "/../symbol/folders/1", "/%2e%2e/symbol/folders/1", "/symbol%2ffolders/1",
-			"/symbol/folders%2f1", "/symbol/folders%00/1", "/symbol\\folders\\1", "/Symbol/folders/1",
-			"/symbol/folders;x/1",
-		},
-	})
-}
-
 // TestHTTP1_Framing attempts request smuggling: a second request is visible to one
 // of two parsers only. The server must not serve it, and must close the connection
 // after ambiguous framing.

@@ -34,7 +34,9 @@ func TestRoutes_UnknownPathIs404(t *testing.T) {
 		"/", "/nope", "/admin", "/admin/api-keys/", "/admin/api-keys/1/", "/admin/api-keys/1/rotate/x",
 		"//symbol/folders", "/symbol//folders", "/symbol/./folders", "/symbol/x/../folders", "/symbol/folders/",
 		"/Symbol/folders", "/symbol/folders/1/symbols/1", "/symbol/folders/1%2Fsymbols/x", "/symbol/folders/1/",
-		"/openapi", "/symbol", "/viewer/exports",
+		"/openapi", "/symbol", "/viewer/exports", "/../symbol/folders/1", "/%2e%2e/symbol/folders/1",
+		"/symbol/folders%2f1", "/symbol/folders%00/1", "/symbol%2ffolders/1", `/symbol\folders\1`, "/symbol/folders;x/1",
+		"/symbol/folders//1", "/symbol/folders/./1", "/symbol/folders/2/../1",
 	}
 	for _, prefix := range []string{"", "/api"} {
 		h := serve(t, func(o *httpapi.Options) { o.Prefix = prefix })
