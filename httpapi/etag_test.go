@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,73 +22,6 @@ func (h *harness) tag(path string) string {
 	return tag
 }
 
-func TestETag_ChangesWithContent(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	h := serveFolder(t)
-	h.folder("B")
-	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"1"}`).want(201)
-	h.client("POST", "/symbol/folders/1/symbols", `{"name":"s","type":"a/b","data":"2"}`).want(201)
-	h.client("POST", "/symbol/folders/2/symbols", `{"name":"s","type":"a/b","data":"3"}`).want(201)
-
-	const (
-		folders = "/symbol/folders"
-		folderA = "/symbol/folders/1"
-		folderB = "/symbol/folders/2"
-		listA   = "/symbol/folders/1/symbols"
-		listB   = "/symbol/folders/2/symbols"
-		one     = "/symbol/symbols/1"
-		two     = "/symbol/symbols/2"
-		three   = "/symbol/symbols/3"
-	)
-	paths := []string{folders, folderA, folderB, listA, listB, one, two, three}
-	seen := make(map[string]string) // bodies by ETag
-	for _, c := range []struct {
-		method, path, body string
-		changes            []string
-		deleted            []string
-	}{
-		{"PATCH", one, `{}`, nil, nil},
-		{"PATCH", one, `{"name":"s","type":"a/b","data":"1","folderId":1}`, nil, nil},
-		{"PATCH", folderA, `{"name":"A"}`, nil, nil},
-		{"PATCH", folderA, `{"name":"A2"}`, []string{folders, folderA}, nil},
-		{"PATCH", folderA, `{"name":"A"}`, []string{folders, folderA}, nil}, // equals an earlier content
-		{"PATCH", one, `{"data":"9"}`, []string{listA, one}, nil},
-		{"PATCH", one, `{"data":"1"}`, []string{listA, one}, nil},
-		{"PATCH", one, `{"name":"t"}`, []string{listA, one}, nil},
-		{"PATCH", one, `{"type":"c/d"}`, []string{listA, one}, nil},
-		{"PATCH", one, `{"folderId":2}`, []string{listA, listB, one}, nil},
-		{"PATCH", one, `{"folderId":1}`, []string{listA, listB, one}, nil},
-		{"POST", folders, `{"name":"C"}`, []string{folders}, nil},
-		{"POST", listB, `{"name":"s","type":"a/b","data":"4"}`, []string{listB}, nil},
-		{"DELETE", two, ``, []string{listA}, []string{two}},
-		{"DELETE", folderB, ``, []string{folders}, []string{folderB, listB, three}},
-	} {
-		before := make(map[string]string)
-		for _, path := range paths {
-			before[path] = h.tag(path)
-		}
-		h.client(c.method, c.path, c.body)
-		var remaining []string
-		for _, path := range paths {
-			t.Log(c.method, c.path, c.body, path)
-			if slices.Contains(c.deleted, path) {
-				h.client("GET", path, "").wantError(404, "not_found")
-				h.get(path, "If-None-Match", before[path]).wantError(404, "not_found")
-				continue
-			}
-			remaining = append(remaining, path)
-			is.Equal(h.tag(path) != before[path], slices.Contains(c.changes, path))
-			response := h.client("GET", path, "")
-			key := path + response.header.Get("ETag")
-			shown, ok := seen[key]
-			is.True(!ok || shown == string(response.body)) // the tag stands for one content
-			seen[key] = string(response.body)
-		}
-		paths = remaining
-	}
-}
-
 func TestETag_IfNoneMatch(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -104,22 +36,12 @@ func TestETag_IfNoneMatch(t *testing.T) {
 			{[]string{tag}, 304},
 			{[]string{"W/" + tag}, 304}, // weak comparison
 			{[]string{"*"}, 304},
-			{[]string{" * "}, 304},
-			{[]string{`"other", ` + tag}, 304},
 			{[]string{`"other",W/"b" ,` + tag + `, "c"`}, 304},
-			{[]string{`"a,b", ,,` + tag}, 304}, // a comma in a tag, empty elements
-			{[]string{`"a"`, tag}, 304},        // two lines form one list
+			{[]string{`"a"`, tag}, 304}, // two lines form one list
 			{[]string{`"other"`}, 200},
-			{[]string{`W/"other"`}, 200},
-			{[]string{`""`}, 200},
 			{[]string{``}, 200},
 			{[]string{strings.Trim(tag, `"`)}, 200}, // not quoted
-			{[]string{"w/" + tag}, 200},             // RFC 9110: case-sensitive
-			{[]string{strings.ToUpper(tag) + "x"}, 200},
 			{[]string{`"0` + tag[1:]}, 200},
-			{[]string{tag[:len(tag)-1]}, 200}, // not closed
-			{[]string{`"*"`}, 200},
-			{[]string{tag + `"x"`}, 304}, // ignored after a malformed tag
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
 				t.Log(method, path, c.lines)
@@ -181,7 +103,9 @@ func TestETag_IfMatch(t *testing.T) {
 		with := func(method, body, tag string) response {
 			return h.send(method, path, body, "x-api-key", h.rawKey, "If-Match", tag)
 		}
-		with("DELETE", "", h.tag(path)).want(200)
+		tag := h.tag(path)
+		with("DELETE", "", tag).want(200)
+		h.get(path, "If-None-Match", tag).wantError(404, "not_found")
 		with("DELETE", "", "*").wantError(404, "not_found")
 		with("PATCH", `{}`, `"x"`).wantError(404, "not_found")
 	}
