@@ -45,15 +45,10 @@ func TestAdminKey(t *testing.T) {
 	is.True(!strings.Contains(h.log.String(), "firstt")) // keys are not logged
 	is.Equal(h.send("GET", "/admin/api-keys", "", "x-api-key", "first").message(), "x-admin-key is missing or sent more than once")
 	is.Equal(h.send("GET", "/admin/api-keys", "", "x-admin-key", h.rawKey).message(), "x-admin-key is not a valid key")
-}
 
-func TestAdminKey_NoneConfiguredIs403(t *testing.T) {
-	t.Parallel()
-	h := serve(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
-	for _, headers := range [][]string{nil, {"x-admin-key", ""}, {"x-admin-key", "x"}} {
-		response := h.send("GET", "/admin/api-keys", "", headers...).wantError(403, "forbidden")
-		is.New(t).True(strings.Contains(response.message(), "no admin key is configured"))
-	}
+	h = serve(t, func(o *httpapi.Options) { o.AdminKeys = []string{""} })
+	response := h.send("GET", "/admin/api-keys", "", "x-admin-key", "").wantError(403, "forbidden")
+	is.True(strings.Contains(response.message(), "no admin key is configured"))
 }
 
 // foreignKey returns a well-formed raw key of another installation.
@@ -80,23 +75,6 @@ func (s findHook) Find(ctx context.Context, digest keys.Digest) (keys.Key, error
 var failingKeys = findHook{memory.New().Keys(), func(context.Context) error {
 	return errors.New("dial tcp 10.0.0.1:5432: secret detail")
 }}
-
-func TestClientKey_StoreUnavailableIs503(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	for name, store := range map[string]keys.Store{
-		"failing": failingKeys,
-		"hanging": findHook{memory.New().Keys(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
-	} {
-		t.Log(name)
-		h := serve(t, func(o *httpapi.Options) {
-			o.Keys = must(keys.NewService(store, &keys.Options{ReadTimeout: 50 * time.Millisecond}))(t)
-		})
-		response := h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
-		is.True(response.header.Get("Retry-After") != "")
-		is.True(!strings.Contains(string(response.body), "secret detail"))
-	}
-}
 
 func TestRateLimit_LimitsWrongKeysOnly(t *testing.T) {
 	t.Parallel()

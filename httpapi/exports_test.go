@@ -286,17 +286,6 @@ func failedBatchLogsOneLine(t *testing.T, change func(*httpapi.Options)) {
 	is.True(len(log) <= 16_000) // with the first resources
 }
 
-func TestExports_TruncatedFileAborts(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int64{-1, 3 << 20} {
-		h := serveExport(t, truncatedOpener{size: size, length: 2 << 20})
-		h.client("POST", "/viewer/exports/register", `{"sourceFileUrl":"gone","exportedUrl":"https://x.example/gone"}`).want(201)
-		h.wantTruncated("POST", "/viewer/exports/download", exportBody("s"))
-		h.wantTruncated("POST", "/viewer/exports/download-batch", batchBody("gone", "s"))
-		h.wantLog("response aborted", "files skipped", "nothing there")
-	}
-}
-
 // openSized opens files with the size that ends their path. It claims a size of -1
 // for hosts named unknown, and delivers no more than half a file for hosts named short.
 func openSized(_ context.Context, u *url.URL) (*exports.File, error) {

@@ -238,24 +238,3 @@ func TestMount(t *testing.T) {
 		})
 	}
 }
-
-func TestMount_TwoAPIs(t *testing.T) {
-	t.Parallel()
-	first, second := newHarness(t), newHarness(t, func(o *httpapi.Options) {
-		o.AdminKeys = []string{"other"}
-		o.DangerouslySkipClientKeys = true
-	})
-	first.options.Prefix, second.options.Prefix = "/one", "/two"
-	mux := http.NewServeMux()
-	mux.Handle("/one/", httpapi.Handler(&first.options))
-	mux.Handle("/two/", httpapi.Handler(&second.options))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	first.url, second.url = server.URL+"/one", server.URL+"/two"
-
-	first.client("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	second.send("POST", "/symbol/folders", `{"name":"A"}`).want(201)
-	first.send("GET", "/symbol/folders", "").want(401)
-	second.admin("GET", "/admin/api-keys", "").want(401)
-	first.admin("GET", "/admin/api-keys", "").want(200)
-}

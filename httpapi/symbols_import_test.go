@@ -279,7 +279,7 @@ func TestImport_Libraries(t *testing.T) {
 	h.client("POST", "/symbol/folders/1/import?skip=true", library).want(201)
 	h.client("POST", "/symbol/folders/1/import?name=Pump", "<svg/>").want(201)
 	h.client("POST", "/symbol/folders/1/import", `{"prefix":"p","icons":{"i":{"body":"<g/>"}},"info":{"license":{"title":"L"}}}`).want(201)
-	h.client("GET", "/symbol/folders/1/symbols?fields=name,tags,meta", "").wantBody(200,
+	h.client("GET", "/symbol/folders/1/symbols?fields=name%2Ctags,meta", "").wantBody(200,
 		`[{"name":"Gate valve","tags":["brass"],"meta":{"height":8,"width":9}},{"name":"A 2","tags":[],"meta":null},`+
 			`{"name":"Pump","tags":[],"meta":null},{"name":"i","tags":[],"meta":{"height":16,"license":"L","width":16}}]`)
 	h.client("GET", "/symbol/symbols/1/image", "").want(200)

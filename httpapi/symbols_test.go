@@ -240,12 +240,12 @@ func TestSymbols_HaveDetails(t *testing.T) {
 		o.Symbols = must(symbols.NewService(memory.New().Symbols(), &symbols.Options{Now: func() time.Time { return now }}))(t)
 	})
 	created := h.client("POST", "/symbol/folders/1/symbols",
-		`{"name":"Gate valve","type":"a/b","data":"x","tags":["brass"," ä\n"],"meta":{ "b" : 1.0, "a": [ "\u00e4" ] }}`).want(201)
-	is.Equal(string(created.body), `{"id":1,"name":"Gate valve","type":"a/b","data":"x","folderId":1}`)
+		`{"name":"Gate valve","type":"a/b","data":"ö","tags":["brass"," ä\n"],"meta":{ "b" : 1.0, "a": [ "\u00e4" ] }}`).want(201)
+	is.Equal(string(created.body), `{"id":1,"name":"Gate valve","type":"a/b","data":"ö","folderId":1}`)
 	const path, details = "/symbol/symbols/1", "?fields=updatedBy,createdAt,id,tags,meta,updatedAt,size"
 	want := func(tags, meta, updated string) {
 		t.Helper()
-		record := fmt.Sprintf(`{"id":1,"size":1,"tags":%s,"meta":%s,"createdAt":"2026-03-30T10:00:00.000Z","updatedAt":"%s","updatedBy":1}`, tags, meta, updated)
+		record := fmt.Sprintf(`{"id":1,"size":2,"tags":%s,"meta":%s,"createdAt":"2026-03-30T10:00:00.000Z","updatedAt":"%s","updatedBy":1}`, tags, meta, updated)
 		h.client("GET", path+details, "").wantBody(200, record)
 		h.client("GET", "/symbol/folders/1/symbols"+details, "").wantBody(200, "["+record+"]")
 		h.client("GET", "/symbol/search"+details+"&q=valve", "").wantBody(200, "["+record+"]")

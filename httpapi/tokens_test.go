@@ -104,7 +104,10 @@ func TestOwnKey(t *testing.T) {
 		}
 	}
 	h := serve(t, withKeys(failingKeys))
-	h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
+	unavailable := h.client("GET", "/viewer/key", "").wantError(503, "unavailable")
+	is.True(unavailable.header.Get("Retry-After") != "")
+	is.True(!strings.Contains(string(unavailable.body), "secret detail"))
+	h.client("GET", "/symbol/folders", "").wantError(503, "unavailable")
 	h.client("POST", "/viewer/tokens", "").wantError(503, "unavailable")
 }
 

@@ -272,21 +272,6 @@ func TestPaging_VisitsEachRecordOnce(t *testing.T) {
 	h.client("GET", "/symbol/folders?fields=nonsense&x=%25", "").want(200) // ignored
 }
 
-func TestFields(t *testing.T) {
-	t.Parallel()
-	h := serveFolder(t)
-	h.client("POST", "/symbol/folders/1/symbols", `{"name":"ä","type":"a/b","data":"ö\u0022"}`).want(201)
-	for fields, want := range map[string]string{
-		"id":                              `[{"id":1}]`,
-		"size,id":                         `[{"id":1,"size":3}]`,
-		"folderId,data,type,name":         `[{"name":"ä","type":"a/b","data":"ö\"","folderId":1}]`,
-		"id,name,type,data,folderId,size": `[{"id":1,"name":"ä","type":"a/b","data":"ö\"","folderId":1,"size":3}]`,
-		"id%2Cname":                       `[{"id":1,"name":"ä"}]`,
-	} {
-		h.client("GET", "/symbol/folders/1/symbols?fields="+fields, "").wantBody(200, want)
-	}
-}
-
 func TestCompression_AcceptEncoding(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
