@@ -120,33 +120,6 @@ func TestFolderList_ReadOncePerVersion(t *testing.T) {
 	}
 }
 
-func TestSymbolList_CacheIsLimited(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	h, store, otherProcess := serveSymbols(t, 0, func(options *httpapi.Options) { options.Limits.ListCache = 50_000 })
-	for i := range 4 {
-		createFolder(t, otherProcess, fmt.Sprint("folder ", i), 2, 4000)
-	}
-	list := func(folder int) { h.client("GET", fmt.Sprintf("/symbol/folders/%d/symbols", folder), "").want(200) }
-	for folder := 1; folder <= 3; folder++ {
-		list(folder)
-	}
-	list(1)
-	is.Equal(store.reads.Load(), int64(3)) // room for three lists of 8 KB
-	list(4)                                // evicts folder 2
-	list(1)
-	list(3)
-	is.Equal(store.reads.Load(), int64(4))
-	list(2)
-	is.Equal(store.reads.Load(), int64(5))
-
-	h, store, otherProcess = serveSymbols(t, 0, noCache)
-	createFolder(t, otherProcess, "A", 2, 100)
-	list(1)
-	list(1)
-	is.Equal(store.reads.Load(), int64(2)) // cache off
-}
-
 func TestSymbolList_ConcurrentMissesShareRead(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
