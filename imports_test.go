@@ -239,12 +239,12 @@ var importRules = []importRule{
 		reason: "it contains tests only, so that drivers do not depend on each other, nor importers on the linearizability checker",
 	},
 	{
-		pkg:    "storage/testflag",
+		pkg:    "internal/testflag",
 		reason: "it has a flag that the tests of several packages share",
 	},
 	{
 		pkg:    "storage/storagetest",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/testflag"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/internal/testflag"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "a driver that runs the suite must not depend on another driver",
 	},

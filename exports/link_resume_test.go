@@ -14,7 +14,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/ziptest"
-	"example.com/canvasback/storage/testflag"
+	"example.com/canvasback/internal/testflag"
 )
 
 // largeFiles returns four files, of 4 GiB together with the flag -long.

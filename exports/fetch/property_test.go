@@ -17,7 +17,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
-	"example.com/canvasback/storage/testflag"
+	"example.com/canvasback/internal/testflag"
 )
 
 // changingOrigin serves a file that changes, over connections that fail, and with

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/canvasback/storage/testflag"
+	"example.com/canvasback/internal/testflag"
 )
 
 // RunConcurrent checks the contracts under contention, through two handles that

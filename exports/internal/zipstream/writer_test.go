@@ -21,7 +21,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports/ziptest"
-	"example.com/canvasback/storage/testflag"
+	"example.com/canvasback/internal/testflag"
 )
 
 // must is [testflag.Must]: must(f())(t).

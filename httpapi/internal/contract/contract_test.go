@@ -15,7 +15,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/storage/testflag"
+	"example.com/canvasback/internal/testflag"
 )
 
 // partialServerTests have servers without some paths of the document.

@@ -1,6 +1,5 @@
 // Package testflag has what the tests of all packages of this module share: how much they do,
-// and the check of a call that must succeed. It has no compatibility promise: do not import
-// it from another module.
+// and the check of a call that must succeed.
 package testflag
 
 import (
