@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/canvasback/exports"
 )
@@ -14,6 +15,9 @@ func exportRule(t *testing.T, s Harness) {
 	put := func(by, name string, rule exports.PutRule) (exports.Export, bool, error) {
 		export := newExport("source")
 		export.RegisteredBy, export.FileName = by, name
+		if rule.IfAbsent {
+			export.ExportedURL, export.CreatedAt, export.UpdatedAt = "https://files.example/late", testTime.Add(time.Hour), testTime.Add(time.Hour)
+		}
 		return s.Exports().Put(t.Context(), export, rule)
 	}
 	first, created, err := put("key 1", "first", exports.PutRule{KeepName: true, OwnOnly: true})
