@@ -57,16 +57,22 @@ func parseExported(exported string) (*url.URL, error) {
 // linkToken matches the token of a download link, whose URL may be relative.
 var linkToken = regexp.MustCompile(`((?:^|/)links/)[\w-]{43}`)
 
+// delimiter matches what delimits a part of a URL, also if it is percent-encoded.
+var delimiter = regexp.MustCompile(`(?i)[/\\@?#]|%(2f|5c|40|3f|23)`)
+
 // RedactURL returns rawURL for a log: without user info, query and fragment, which often
 // hold secrets, and without the token of a download link. It cuts a longer result to 200
-// bytes and "...", and returns "[invalid URL]" if rawURL does not parse.
+// bytes and "...", and returns "[invalid URL]" if it cannot find where secrets would be.
 func RedactURL(rawURL string) string {
 	const most = 200
 	u, err := url.Parse(strings.TrimSpace(rawURL))
-	if err != nil && !strings.ContainsAny(rawURL, `/\@?#`) { // a name, such as 7:plan
+	if err != nil && !delimiter.MatchString(rawURL) { // a name, such as 7:plan
 		u, err = &url.URL{Opaque: url.PathEscape(strings.TrimSpace(rawURL))}, nil
 	}
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
+		return "[invalid URL]"
+	}
+	if u.Host == "" && u.RawPath != "" && strings.Contains(u.Path, "://") { // a URL that is encoded as a whole
 		return "[invalid URL]"
 	}
 	redact := func(path string) string { return linkToken.ReplaceAllString(path, "${1}...") }
@@ -273,7 +279,7 @@ type ResolveRequest struct {
 type Resolution struct {
 	ExportedURL string // must be allowed like that of a registration, and last for [Options.LinkLifetime]
 	FileName    string // may be empty
-	Register    bool   // store the export for later requests, unless one with a RegisteredBy has been registered meanwhile
+	Register    bool   // store the export for later requests, unless one has been registered meanwhile
 }
 
 // Resolve sets the exports of items that are not registered, if there is an
