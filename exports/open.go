@@ -67,7 +67,7 @@ func lastSegment(rawURL string) string {
 	return segment
 }
 
-// isLocal reports whether the kernel can send the file. Prefetch keeps that.
+// isLocal reports whether the kernel can send the file. Prefetch keeps that, unless Size is 0.
 func (d *Download) isLocal() bool {
 	_, ok := d.Body.(*os.File)
 	return ok
@@ -75,7 +75,7 @@ func (d *Download) isLocal() bool {
 
 // Prefetch buffers up to n bytes of the file, at most 1 MiB, so that an early failure can still
 // be reported with a status code. It waits at most two seconds plus one Read. The
-// error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered.
+// error wraps [ErrFailed] or [ErrTimeout]. Local files are not buffered, unless Size is 0.
 func (d *Download) Prefetch(n int) error {
 	if d.isLocal() && d.Size != 0 { // an Opener may have forgotten the Size
 		return nil

@@ -30,7 +30,7 @@ import (
 type Store interface {
 	// Put stores an export under a new id, ignoring the id it has. If the
 	// source URL already has an export of the tenant, Put replaces it and keeps its id and
-	// CreatedAt, unless the rule is violated. It returns the export as stored and
+	// CreatedAt, unless the rule is violated or IfAbsent. It returns the export as stored and
 	// whether it is new. Ids are positive, ascending and never reused, not even
 	// after a deletion or a restart.
 	Put(ctx context.Context, export Export, rule PutRule) (stored Export, created bool, err error)

@@ -34,7 +34,7 @@ func run(ctx context.Context, lookup func(string) (string, bool), environ []stri
 	defer p.close()
 	p.warn(environ)
 	limit, _ := memlimit.Set(memlimit.WithProvider(goMemory))
-	l := &p.api.Limits // zero without a memory limit
+	l := &p.api.Limits // the defaults without a memory limit, which is then math.MaxInt64
 	l.Memory, l.ListCache = min(limit/4, 256<<20), min(limit/8, 64<<20)
 	l.Symbol, l.Import, l.Batch = min(limit/6, 50<<20), min(limit/4, 64<<20), min(limit/16, 16<<20)
 	p.symbols.SearchIndex, p.exports.PrefetchBytes = min(limit/8, 64<<20), int(min(limit/8, 40<<20))
