@@ -19,7 +19,7 @@ import (
 type carelessOrigin struct {
 	*fakeOrigin
 	forgetInStat, forgetInOpen bool // the Size
-	whole                      bool // OpenRange opens the complete file
+	complete                   bool // OpenRange opens the complete file
 }
 
 func (o *carelessOrigin) Open(ctx context.Context, u *url.URL) (*exports.File, error) {
@@ -39,7 +39,7 @@ func (o *carelessOrigin) Stat(ctx context.Context, u *url.URL) (*exports.File, e
 }
 
 func (o *carelessOrigin) OpenRange(ctx context.Context, u *url.URL, part exports.Part) (io.ReadCloser, error) {
-	if o.whole {
+	if o.complete {
 		part.Offset, part.Length = 0, part.Size
 	}
 	return o.fakeOrigin.OpenRange(ctx, u, part)
@@ -86,7 +86,7 @@ func TestLink_RejectsMoreThanThePart(t *testing.T) {
 	origin, s, sources := newCareless(t, 100_000)
 	items := must(s.FindBatch(t.Context(), exports.BatchOf(sources...)))(t)
 	link := must(s.CreateLink(t.Context(), exports.LinkRequest{Items: items, Single: true}))(t)
-	origin.whole = true
+	origin.complete = true
 	is.True(errors.Is(readError(t, link, 70_000, 30_000), exports.ErrFailed))
 	is.NoErr(s.Flush(t.Context()))
 }

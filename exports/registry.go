@@ -72,7 +72,7 @@ func RedactURL(rawURL string) string {
 	if err != nil || strings.Contains(u.Opaque, "@") { // as in user:password@host
 		return "[invalid URL]"
 	}
-	if u.Host == "" && u.RawPath != "" && strings.Contains(u.Path, "://") { // a URL that is encoded as a whole
+	if u.Host == "" && u.RawPath != "" && strings.Contains(u.Path, "://") { // a URL that is percent-encoded
 		return "[invalid URL]"
 	}
 	redact := func(path string) string { return linkToken.ReplaceAllString(path, "${1}...") }
