@@ -34,8 +34,8 @@
 //	   +--- keys, symbols, exports ---+
 //
 // The domains depend on neither HTTP nor a database, nor on the records of each other:
-// keys and symbols share only internal/fresh. Package httpapi depends on no driver, and
-// drivers do not depend on each other.
+// keys and symbols share symbols/fresh, without a promise of compatibility. Package
+// httpapi depends on no driver, and drivers do not depend on each other.
 //
 // # Life of a request
 //

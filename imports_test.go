@@ -29,7 +29,7 @@ type importRule struct {
 var importRules = []importRule{
 	{
 		pkg:    "keys",
-		may:    []string{module + "/keys/internal/pagetoken", module + "/internal/fresh", "golang.org/x/sync/singleflight"},
+		may:    []string{module + "/keys/internal/pagetoken", module + "/symbols/fresh", "golang.org/x/sync/singleflight"},
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "a domain depends on neither HTTP nor JSON nor a database",
 	},
@@ -44,13 +44,13 @@ var importRules = []importRule{
 		reason: "a token is JSON with a signature; it knows no keys and no store",
 	},
 	{
-		pkg:    "internal/fresh",
+		pkg:    "symbols/fresh",
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "it shares reads of any store, for packages keys and symbols",
 	},
 	{
 		pkg:    "symbols",
-		may:    []string{module + "/internal/fresh", "github.com/go-json-experiment/json/jsontext"},
+		may:    []string{module + "/symbols/fresh", "github.com/go-json-experiment/json/jsontext"},
 		never:  []string{"net/http", "encoding/json", "database/sql"},
 		reason: "a domain depends on neither HTTP nor a database; of JSON it checks only the syntax of meta",
 	},
@@ -239,12 +239,12 @@ var importRules = []importRule{
 		reason: "it contains tests only, so that drivers do not depend on each other, nor importers on the linearizability checker",
 	},
 	{
-		pkg:    "internal/testflag",
+		pkg:    "storage/testflag",
 		reason: "it has a flag that the tests of several packages share",
 	},
 	{
 		pkg:    "storage/storagetest",
-		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/internal/testflag"},
+		may:    []string{module + "/keys", module + "/symbols", module + "/exports", module + "/storage/testflag"},
 		never:  []string{"net/http", "database/sql"},
 		reason: "a driver that runs the suite must not depend on another driver",
 	},
@@ -291,6 +291,9 @@ func TestImports(t *testing.T) {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		if name == "" || strings.HasPrefix(name, "examples/") {
 			continue // the root has no code, and examples are applications
+		}
+		if !hasPrefix([]string{"exports", "httpapi", "keys", "storage", "symbols"}, name) {
+			t.Errorf("package %s is at the top level, which has no further directories", name)
 		}
 		seen[name] = true
 		i := slices.IndexFunc(importRules, func(r importRule) bool { return r.pkg == name })

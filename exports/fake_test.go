@@ -22,8 +22,8 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

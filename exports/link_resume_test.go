@@ -14,7 +14,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/ziptest"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // largeFiles returns four files, of 4 GiB together with the flag -long.

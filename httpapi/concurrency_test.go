@@ -16,7 +16,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // The tests of this file are not parallel: they measure the process.

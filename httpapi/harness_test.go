@@ -28,10 +28,10 @@ import (
 	"example.com/canvasback/exports/files"
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/apitest"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

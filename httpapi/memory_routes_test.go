@@ -21,8 +21,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

@@ -21,9 +21,9 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 )
 
 // event is a received event; its name is empty for a comment.

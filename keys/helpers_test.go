@@ -12,9 +12,9 @@ import (
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

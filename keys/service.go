@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"example.com/canvasback/internal/fresh"
 	"example.com/canvasback/keys/internal/pagetoken"
+	"example.com/canvasback/symbols/fresh"
 )
 
 // Options configure a [Service]. The zero value is ready to use; a duration or

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"example.com/canvasback/internal/fresh"
+	"example.com/canvasback/symbols/fresh"
 )
 
 // Position is a place in the history of a database. The numbers of one history ascend.

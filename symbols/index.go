@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"example.com/canvasback/internal/fresh"
+	"example.com/canvasback/symbols/fresh"
 )
 
 // searchIndex keeps packed segments in memory, those with the lowest ids: every search

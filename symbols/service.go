@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/canvasback/internal/fresh"
+	"example.com/canvasback/symbols/fresh"
 )
 
 // Options configure a [Service]. The zero value is valid.

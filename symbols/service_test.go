@@ -10,8 +10,8 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

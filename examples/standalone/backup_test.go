@@ -11,8 +11,8 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // -backup copies the database of a running server, under load.

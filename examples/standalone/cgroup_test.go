@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // memoryGroup is a cgroup with a memory limit, version 1 or 2.

@@ -23,8 +23,8 @@ import (
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // asProgram is a variable that makes the test binary run the program.

@@ -24,7 +24,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // Bounds of attacks that leave something in the database.

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestRestart_KeepsRecordsAndReusesNoID(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
 	"example.com/canvasback/httpapi"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

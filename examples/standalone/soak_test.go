@@ -25,8 +25,8 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 var soakFlag = flag.Duration("soak", 3*time.Second, "duration of TestSoak per storage driver")

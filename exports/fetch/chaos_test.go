@@ -20,8 +20,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/fetch"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // changingOrigin serves a file that changes, over connections that fail, and with

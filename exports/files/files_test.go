@@ -21,7 +21,7 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/files"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

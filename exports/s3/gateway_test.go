@@ -28,8 +28,8 @@ import (
 
 	"example.com/canvasback/exports"
 	"example.com/canvasback/exports/s3"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/memory"
+	"example.com/canvasback/storage/testflag"
 )
 
 // gateway is a bucket of a real object store.

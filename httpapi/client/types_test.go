@@ -14,7 +14,7 @@ import (
 
 	"example.com/canvasback/httpapi"
 	"example.com/canvasback/httpapi/client"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // npx returns a command that runs programs of npm packages.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {

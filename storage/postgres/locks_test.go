@@ -14,11 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 const poolerConfig = `

@@ -14,10 +14,10 @@ import (
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // TestMain runs four tests at a time, because most wait for servers.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

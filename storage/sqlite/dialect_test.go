@@ -14,8 +14,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/internal/sqlstore"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

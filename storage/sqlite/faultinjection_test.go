@@ -12,9 +12,9 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestStorage_FaultsLeaveNoPartialWrites(t *testing.T) {

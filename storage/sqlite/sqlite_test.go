@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

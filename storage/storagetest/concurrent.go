@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // RunConcurrent checks the contracts under contention, through two handles that

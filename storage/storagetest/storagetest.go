@@ -27,8 +27,8 @@ import (
 	"time"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 	"example.com/canvasback/symbols/bundle"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // archives returns entries of archives of 0 B to 5 GiB.

@@ -21,7 +21,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports/ziptest"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // must is [testflag.Must]: must(f())(t).

@@ -15,7 +15,7 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // partialServerTests have servers without some paths of the document.

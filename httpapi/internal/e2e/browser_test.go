@@ -30,7 +30,7 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/httpapi/apitest"
-	"example.com/canvasback/internal/testflag"
+	"example.com/canvasback/storage/testflag"
 )
 
 // timeout is the limit on each wait of a test, for busy machines.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/keys/internal/pagetoken"
+	"example.com/canvasback/storage/testflag"
 )
 
 // must is [testflag.Must]: must(f())(t).

@@ -13,9 +13,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // revocations records changes and checks of one key by several goroutines.

@@ -18,11 +18,11 @@ import (
 	"github.com/matryer/is"
 	_ "modernc.org/sqlite"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/postgres"
 	"example.com/canvasback/storage/postgres/pgtest"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 )
 
 // maxRows is the length of the log that the schema retains.

@@ -9,9 +9,9 @@ import (
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/internal/migration"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

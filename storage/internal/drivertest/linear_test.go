@@ -10,10 +10,10 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/memory"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

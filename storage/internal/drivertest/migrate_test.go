@@ -11,8 +11,8 @@ import (
 	"github.com/matryer/is"
 
 	"example.com/canvasback/exports"
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

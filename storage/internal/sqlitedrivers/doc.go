@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/sqlite"
 	"example.com/canvasback/storage/storagetest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // Run runs the tests with the driver sqlite3. The parameters are the query of its data

@@ -11,9 +11,9 @@ import (
 
 	_ "github.com/ncruces/go-sqlite3/driver"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/keys"
 	"example.com/canvasback/storage/sqlite"
+	"example.com/canvasback/storage/testflag"
 	"example.com/canvasback/symbols"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/matryer/is"
 	"go.uber.org/goleak"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

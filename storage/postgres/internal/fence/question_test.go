@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/matryer/is"
 
-	"example.com/canvasback/internal/testflag"
 	"example.com/canvasback/storage/postgres/internal/fence"
 	"example.com/canvasback/storage/postgres/pgtest"
+	"example.com/canvasback/storage/testflag"
 )
 
 // createShared creates the table of a migration.

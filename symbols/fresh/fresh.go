@@ -1,4 +1,5 @@
 // Package fresh shares reads of a store, so that many callers cost it little more than one.
+// It serves packages keys and symbols, without a promise of compatibility.
 package fresh
 
 import (

@@ -1,5 +1,5 @@
-// Package testflag has what the tests of all packages of this module share: how much they do,
-// and the check of a call that must succeed.
+// Package testflag serves the tests of this module, without a promise of compatibility: how
+// much they do, and the check of a call that must succeed.
 package testflag
 
 import (
