@@ -276,7 +276,7 @@ func (s *Service) stat(ctx context.Context, export Export) (*File, error) {
 	file, cancel, err := openWithin(ctx, s.options.OpenTimeout, func(ctx context.Context) (*File, error) {
 		if ranger, ok := opener.(RangeOpener); ok {
 			file, err := ranger.Stat(ctx, u)
-			if err == nil && file.Size == 0 { // Stat may have forgotten it
+			if err == nil && file.Size == 0 { // Stat may have forgotten the Size
 				check, err := s.Check(ctx, Export{ExportedURL: export.ExportedURL}, 1)
 				return &check.File, err
 			}

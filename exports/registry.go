@@ -180,7 +180,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (export Export, 
 	}
 	export.CreatedAt = s.now()
 	export.UpdatedAt = export.CreatedAt
-	export, created, err = s.store.Put(ctx, export, PutRule{r.FileName == nil, r.OwnOnly, r.IfAbsent})
+	export, created, err = s.store.Put(ctx, export, PutRule{KeepName: r.FileName == nil, OwnOnly: r.OwnOnly, IfAbsent: r.IfAbsent})
 	return export, created, storeError("put export", err)
 }
 
