@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -291,4 +293,19 @@ func eachPersistentDatabase(t *testing.T, test func(t *testing.T, databaseURL st
 		t.Parallel()
 		test(t, pgtest.Database(t))
 	})
+}
+
+// freeAddr returns an address at which nothing listens. Its port is below those that the
+// kernel gives to other tests.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(10000))
+		if listener, err := net.Listen("tcp", addr); err == nil {
+			listener.Close()
+			return addr
+		}
+	}
+	t.Fatal("no address is free")
+	return ""
 }

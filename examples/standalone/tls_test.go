@@ -259,12 +259,3 @@ func respondDNS(conn net.Conn) error {
 	_, err = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...))
 	return err
 }
-
-// freeAddr returns an address at which nothing listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	is.New(t).NoErr(err)
-	defer listener.Close()
-	return listener.Addr().String()
-}
