@@ -12,10 +12,7 @@ import (
 	"example.com/canvasback/storage/internal/sqlstore"
 )
 
-type exportStore struct {
-	sqlstore.Exports
-	db *database
-}
+type exportStore struct{ sqlstore.Exports }
 
 var _ exports.LinkStore = exportStore{}
 
@@ -34,7 +31,7 @@ func (s exportStore) Put(ctx context.Context, export exports.Export, rule export
 	// not report whether it inserted or updated. An id of 0 means that the
 	// rule is violated.
 	put := func() error {
-		return s.db.WriteRow(ctx, `
+		return s.DB.WriteRow(ctx, `
 			WITH replaced AS (
 				UPDATE canvasback_exports
 				SET
@@ -86,14 +83,14 @@ func (s exportStore) Find(ctx context.Context, tenant string, sources ...string)
 	for i, source := range sources {
 		digests[i] = sourceDigest(tenant, source)
 	}
-	return sqlstore.List(ctx, s.db, sqlstore.ScanExport, sqlstore.SelectExport+`
+	return sqlstore.List(ctx, s.DB, sqlstore.ScanExport, sqlstore.SelectExport+`
 		WHERE source_digest = ANY ($1::bytea[])`,
 		digests,
 	)
 }
 
 func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
-	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
+	return s.DB.Transact(ctx, func(tx sqlstore.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE canvasback_exports
 			SET tenant = $2, source_digest = sha256(convert_to(canvasback_tenant_source($2, source_url), 'UTF8'))

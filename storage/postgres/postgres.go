@@ -209,7 +209,7 @@ func (d *DB) Keys() keys.Store { return keyStore{sqlstore.Keys{DB: d.db}, d.db} 
 func (d *DB) Symbols() symbols.Store { return symbolsOf(d.db, "") }
 
 // Exports returns the store of registered exports.
-func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}, d.db} }
+func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}} }
 
 // FenceState returns what the fence is worth on the server that the last fenced call
 // has used, by its synchronous_standby_names:

@@ -7,16 +7,13 @@ import (
 	"example.com/canvasback/storage/internal/sqlstore"
 )
 
-type exportStore struct {
-	sqlstore.Exports
-	db *database
-}
+type exportStore struct{ sqlstore.Exports }
 
 var _ exports.LinkStore = exportStore{}
 
 func (s exportStore) Put(ctx context.Context, export exports.Export, rule exports.PutRule) (stored exports.Export, created bool, err error) {
 	source := tenantPrefix(export.Tenant) + export.SourceURL
-	err = s.db.write(ctx, func(tx transaction) error {
+	err = s.DB.Transact(ctx, func(tx sqlstore.Tx) error {
 		previous, err := sqlstore.One(tx.QueryRow(ctx, sqlstore.SelectExport+` WHERE source_url = ?`, source), sqlstore.ScanExport)
 		if created = err == exports.ErrNotFound; created {
 			return tx.QueryRow(ctx, `
@@ -51,7 +48,7 @@ func (s exportStore) Find(ctx context.Context, tenant string, sources ...string)
 	for i, source := range sources {
 		stored[i] = prefix + source
 	}
-	return sqlstore.List(ctx, s.db, sqlstore.ScanExport, sqlstore.SelectExport+`
+	return sqlstore.List(ctx, s.DB, sqlstore.ScanExport, sqlstore.SelectExport+`
 		WHERE source_url IN (SELECT value FROM json_each(?))`,
 		stored,
 	)

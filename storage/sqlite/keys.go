@@ -9,10 +9,7 @@ import (
 	"example.com/canvasback/storage/internal/sqlstore"
 )
 
-type keyStore struct {
-	sqlstore.Keys
-	db *database
-}
+type keyStore struct{ sqlstore.Keys }
 
 // Touch counts a use under the condition on which it touches the key.
 func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) error {
@@ -27,7 +24,7 @@ func (s keyStore) Touch(ctx context.Context, uses []keys.Use, now time.Time) err
 			}
 		}
 	}
-	return s.db.Transact(ctx, func(tx sqlstore.Tx) error {
+	return s.DB.Transact(ctx, func(tx sqlstore.Tx) error {
 		_, err := tx.ExecAll(ctx, `
 			UPDATE canvasback_keys
 			SET
@@ -58,7 +55,7 @@ func (s keyStore) Changes(ctx context.Context, since int64) (keys.Changes, error
 		length  sql.NullInt64 // of the log after since; NULL if the log does not contain it
 		found   int64
 	)
-	err := s.db.Query(ctx, func(rows sqlstore.Rows) error {
+	err := s.DB.Query(ctx, func(rows sqlstore.Rows) error {
 		err := sql.ErrNoRows // there is no epoch
 		for rows.Next() {
 			var logged bool

@@ -87,13 +87,13 @@ func New(db *sql.DB) (*DB, error) {
 }
 
 // Keys returns the store of client keys.
-func (d *DB) Keys() keys.Store { return keyStore{sqlstore.Keys{DB: d.db}, d.db} }
+func (d *DB) Keys() keys.Store { return keyStore{sqlstore.Keys{DB: d.db}} }
 
 // Symbols returns the store of folders and symbols.
 func (d *DB) Symbols() symbols.Store { return symbolsOf(d.db, "") }
 
 // Exports returns the store of registered exports.
-func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}, d.db} }
+func (d *DB) Exports() exports.Store { return exportStore{sqlstore.Exports{DB: d.db}} }
 
 // Check returns an error that lists the required settings that the database
 // lacks. It inspects one connection and assumes that all are opened alike.

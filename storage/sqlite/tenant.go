@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"example.com/canvasback/exports"
+	"example.com/canvasback/storage/internal/sqlstore"
 	"example.com/canvasback/symbols"
 )
 
@@ -23,8 +24,8 @@ func tenantPrefix(tenant string) string {
 }
 
 func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
-	return s.db.write(ctx, func(tx transaction) error {
-		err := tx.assign(ctx, "canvasback_folders", "name", s.Of, to, symbols.ErrFolderNameTaken)
+	return s.DB.Transact(ctx, func(tx sqlstore.Tx) error {
+		err := assign(ctx, tx, "canvasback_folders", "name", s.Of, to, symbols.ErrFolderNameTaken)
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE canvasback_trash SET tenant = ? WHERE tenant = ?`, to, s.Of)
 		}
@@ -33,8 +34,8 @@ func (s symbolStore) AssignTenant(ctx context.Context, to string) error {
 }
 
 func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
-	return s.db.write(ctx, func(tx transaction) error {
-		err := tx.assign(ctx, "canvasback_exports", "source_url", from, to, exports.ErrTaken)
+	return s.DB.Transact(ctx, func(tx sqlstore.Tx) error {
+		err := assign(ctx, tx, "canvasback_exports", "source_url", from, to, exports.ErrTaken)
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE canvasback_links SET tenant = ? WHERE tenant = ?`, to, from)
 		}
@@ -44,10 +45,10 @@ func (s exportStore) AssignTenant(ctx context.Context, from, to string) error {
 
 // assign gives the rows of a table to another tenant, or returns the error taken if that
 // has one with the same value in a column, which has the tenant's prefix.
-func (t transaction) assign(ctx context.Context, table, column, from, to string, taken error) error {
+func assign(ctx context.Context, tx sqlstore.Tx, table, column, from, to string, taken error) error {
 	start, prefix := len(tenantPrefix(from))+1, tenantPrefix(to)
 	var exists bool
-	err := t.QueryRow(ctx, `
+	err := tx.QueryRow(ctx, `
 		SELECT EXISTS (
 			SELECT 1
 			FROM `+table+` AS own
@@ -62,7 +63,7 @@ func (t transaction) assign(ctx context.Context, table, column, from, to string,
 	if exists {
 		return taken
 	}
-	_, err = t.Exec(ctx, `
+	_, err = tx.Exec(ctx, `
 		UPDATE `+table+`
 		SET tenant = ?1, `+column+` = ?2 || substr(`+column+`, ?3)
 		WHERE tenant = ?4`,
