@@ -89,19 +89,17 @@ func (db *DB) Exports() exports.Store { return exportStore{db} }
 
 // read calls f while nobody changes data, unless ctx has ended.
 func read[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
-	db.mu.RLock()
-	defer db.mu.RUnlock()
-	return call(ctx, f)
+	return call(ctx, db.mu.RLocker(), f)
 }
 
 // write is read for a function that changes data.
 func write[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return call(ctx, f)
+	return call(ctx, &db.mu, f)
 }
 
-func call[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
+func call[T any](ctx context.Context, lock sync.Locker, f func() (T, error)) (value T, err error) {
+	lock.Lock()
+	defer lock.Unlock()
 	if err := ctx.Err(); err != nil {
 		return value, err
 	}
