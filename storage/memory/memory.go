@@ -97,6 +97,7 @@ func write[T any](ctx context.Context, db *DB, f func() (T, error)) (T, error) {
 	return call(ctx, &db.mu, f)
 }
 
+// call calls f while it holds the lock, unless ctx has ended.
 func call[T any](ctx context.Context, lock sync.Locker, f func() (T, error)) (value T, err error) {
 	lock.Lock()
 	defer lock.Unlock()
